@@ -1,0 +1,146 @@
+"""The public request and result types (contract 2). They own their text, compare by value, and name no core."""
+
+import enum
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from engine.errors import ErrorKind, Location, RequestError
+
+
+class ConstraintKind(enum.StrEnum):
+    """What language a constraint's source is written in."""
+
+    GRAMMAR = "grammar"
+    JSON_OBJECT = "json_object"
+    JSON_SCHEMA = "json_schema"
+    CHOICE = "choice"
+    REGEX = "regex"
+
+
+@attrs.frozen
+class OutputConstraint:
+    """One content constraint: a kind with its source text, or with its list of choices."""
+
+    kind: ConstraintKind
+    source: str = ""
+    choices: tuple[str, ...] = ()
+
+    @classmethod
+    def grammar(cls, source: str) -> "OutputConstraint":
+        """Constrain the output to a GBNF grammar with entry rule `root`."""
+        return cls(ConstraintKind.GRAMMAR, _text(source, ErrorKind.INVALID_GRAMMAR))
+
+    @classmethod
+    def regex(cls, pattern: str) -> "OutputConstraint":
+        """Constrain the whole output to a regular expression (ECMAScript subset)."""
+        return cls(ConstraintKind.REGEX, _text(pattern, ErrorKind.INVALID_REGEX))
+
+    @classmethod
+    def choice(cls, choices: Sequence[str]) -> "OutputConstraint":
+        """Constrain the output to one of the given strings; duplicates collapse, order has no weight.
+
+        Raises RequestError (invalid_choice) for an empty list or an item that is not text.
+        """
+        if isinstance(choices, str) or not choices:
+            raise RequestError(
+                ErrorKind.INVALID_CHOICE,
+                "a choice needs a list of at least one string",
+                found=repr(choices),
+                allowed="a non-empty list of strings; the empty string is a legal option",
+            )
+        return cls(
+            ConstraintKind.CHOICE,
+            choices=tuple(_text(c, ErrorKind.INVALID_CHOICE, i) for i, c in enumerate(choices)),
+        )
+
+
+def _text(value: object, kind: ErrorKind, index: int | None = None) -> str:
+    """Return `value` if it is text that UTF-8 can hold; raise RequestError otherwise."""
+    where = Location(index=index)
+    if not isinstance(value, str):
+        raise RequestError(kind, "the source is not text", where, f"{type(value).__name__}", "a string")
+    for offset, character in enumerate(value):
+        if 0xD800 <= ord(character) <= 0xDFFF:
+            raise RequestError(
+                kind,
+                f"the source is not valid Unicode text: lone surrogate at offset {offset}",
+                where,
+                f"U+{ord(character):04X}",
+                "Unicode scalar values (text that UTF-8 can hold)",
+            )
+    return value
+
+
+@attrs.frozen
+class SamplingSettings:
+    """The resolved numbers of one request's sampling law (contract 3).
+
+    temperature <= 0 means greedy. top_k outside 1..candidate_cap-1 means candidate_cap. Penalties act on the
+    tokens generated in this request. `logit_bias` adds to a logit; `banned_token_ids` leave the legal set.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int = 0
+    logit_bias: Mapping[int, float] = attrs.field(factory=dict)
+    banned_token_ids: frozenset[int] = frozenset()
+
+
+class FinishReason(enum.StrEnum):
+    """Why an output ended without an error (contract 2: the ways to end are kept apart)."""
+
+    COMPLETED = "completed"
+    LENGTH = "length"
+    CONTEXT = "context"
+    CANCELLED = "cancelled"
+
+
+class CacheOutcome(enum.StrEnum):
+    """How a request came by its compiled grammar."""
+
+    HIT = "hit"
+    BUILT = "built"
+    WAITED = "waited"
+
+
+@attrs.frozen
+class RequestOptions:
+    """What a request asks of the engine beside its prompt."""
+
+    max_tokens: int
+    constraint: OutputConstraint | None = None
+    sampling: SamplingSettings = SamplingSettings()
+
+
+@attrs.frozen
+class ConstraintObservation:
+    """What a constrained request's matcher committed and cost; absent where no matcher ran (contract 2).
+
+    `complete`: the language may end here. `terminated`: a completion id was accepted. Seconds are CPU time.
+    """
+
+    complete: bool
+    terminated: bool
+    cache: CacheOutcome
+    core: str
+    mask_positions: int
+    mask_upload_bytes: int
+    prepare_seconds: float
+    mask_seconds: float
+    matcher_seconds: float
+
+
+@attrs.frozen
+class GenerationResult:
+    """The tokens a request published, how it ended, and its speculative counts."""
+
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    num_drafted: int = 0
+    num_accepted: int = 0
+    constraint: ConstraintObservation | None = None
