@@ -32,7 +32,7 @@ class ErrorKind(enum.StrEnum):
 
 @attrs.frozen
 class Location:
-    """Where in the caller's source a fault stands: line and column (from 1), a list index, or a JSON Pointer."""
+    """Where a fault stands in the caller's source: line and column (from 1), list index, or JSON Pointer."""
 
     line: int | None = None
     column: int | None = None
@@ -50,11 +50,25 @@ class Location:
 NOWHERE = Location()
 
 
+class _Record(Exception):
+    """An exception that compares by its fields: attrs alone gives exceptions the identity of objects."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and _fields(self) == _fields(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), _fields(self)))
+
+
+def _fields(error: object) -> tuple[object, ...]:
+    return tuple(getattr(error, field.name) for field in attrs.fields(type(error)))
+
+
 @attrs.frozen
-class RequestError(Exception):
+class RequestError(_Record):
     """The request cannot be served as it stands.
 
-    `found` is what stood there, `allowed` what would be accepted; both are short, and safe to show the caller.
+    `found` is what stood there, `allowed` what would be accepted; both are short and safe to show.
     """
 
     kind: ErrorKind
@@ -123,7 +137,7 @@ class DeadEnd(RequestError):
 
 
 @attrs.frozen
-class MissingDependency(Exception):
+class MissingDependency(_Record):
     """An optional package is absent; the text says how to get it."""
 
     package: str
@@ -134,7 +148,7 @@ class MissingDependency(Exception):
 
 
 @attrs.frozen
-class IntegrityError(Exception):
+class IntegrityError(_Record):
     """The engine broke one of its own rules; never worded as the caller's mistake."""
 
     message: str

@@ -1,4 +1,4 @@
-"""The public request and result types (contract 2). They own their text, compare by value, and name no core."""
+"""The public request and result types (contract 2): they own their text, compare by value, name no core."""
 
 import enum
 from collections.abc import Mapping, Sequence
