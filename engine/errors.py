@@ -6,7 +6,7 @@ never turn into each other.
 """
 
 import enum
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -60,7 +60,7 @@ class _Record(Exception):
         return hash((type(self), _fields(self)))
 
 
-def _fields(error: object) -> tuple[object, ...]:
+def _fields(error: Any) -> tuple[object, ...]:
     return tuple(getattr(error, field.name) for field in attrs.fields(type(error)))
 
 
