@@ -1,10 +1,11 @@
 """The verdict: the one record every gate returns and every table, report and case file is made from.
 
-A verdict says what was compared (`check` on `path`), how often (`n`), what the comparison could have seen (`visible`)
-and what it saw (`worst_error`). A gate never reports success without saying what it would have noticed.
+A verdict says what was compared (`check` on `path`), how often (`n`), what the comparison could have seen
+(`visible`) and what it saw (`worst_error`). No gate reports success without saying what it would have noticed.
 """
 
 import enum
+from typing import Any
 
 from attrs import evolve, field, frozen
 from attrs.validators import instance_of
@@ -34,8 +35,8 @@ EVERY_DIFFERENCE = Visible("any difference", 0.0)
 class Verdict:
     """One check of one gate on one path.
 
-    `seconds` is wall time, `worst_error` is in the unit `visible` names, `reason` is set for SKIPPED and INCONCLUSIVE,
-    `case` is a JSON-ready record that `counterproof replay` understands, `series` are JSON-ready numbers for plots.
+    `seconds` is wall time, `worst_error` is in the unit `visible` names, `reason` is set for SKIPPED and
+    INCONCLUSIVE, `case` is a JSON-ready record for `counterproof replay`, `series` are numbers for plots.
     """
 
     name: str
@@ -48,8 +49,8 @@ class Verdict:
     seconds: float = 0.0
     detail: str = ""
     reason: str = ""
-    case: dict | None = None
-    series: dict | None = None
+    case: dict[str, Any] | None = None
+    series: dict[str, Any] | None = None
     clauses: tuple[str, ...] = field(default=(), converter=tuple)
 
     @property
@@ -62,21 +63,21 @@ class Verdict:
         return evolve(self, seconds=seconds)
 
 
-def passed(name: str, check: str, **facts) -> Verdict:
+def passed(name: str, check: str, **facts: Any) -> Verdict:
     """A PASS verdict; `facts` are the other fields of `Verdict`."""
-    return Verdict(name=name, check=check, status=Status.PASS, **facts)
+    return Verdict(name=name, check=check, status=Status.PASS, **facts: Any)
 
 
-def failed(name: str, check: str, *, case: dict, **facts) -> Verdict:
+def failed(name: str, check: str, *, case: dict[str, Any], **facts: Any) -> Verdict:
     """A FAIL verdict; a failure always carries the case that shows it."""
-    return Verdict(name=name, check=check, status=Status.FAIL, case=case, **facts)
+    return Verdict(name=name, check=check, status=Status.FAIL, case=case, **facts: Any)
 
 
-def inconclusive(name: str, check: str, reason: str, **facts) -> Verdict:
+def inconclusive(name: str, check: str, reason: str, **facts: Any) -> Verdict:
     """An INCONCLUSIVE verdict: the run held too little evidence, which fails too."""
-    return Verdict(name=name, check=check, status=Status.INCONCLUSIVE, reason=reason, **facts)
+    return Verdict(name=name, check=check, status=Status.INCONCLUSIVE, reason=reason, **facts: Any)
 
 
-def skipped(name: str, check: str, reason: str, **facts) -> Verdict:
+def skipped(name: str, check: str, reason: str, **facts: Any) -> Verdict:
     """A SKIPPED verdict with the reason a reader needs to enable it."""
-    return Verdict(name=name, check=check, status=Status.SKIPPED, reason=reason, **facts)
+    return Verdict(name=name, check=check, status=Status.SKIPPED, reason=reason, **facts: Any)
