@@ -1,7 +1,7 @@
 """The verdict: the one record every gate returns and every table, report and case file is made from.
 
 A verdict says what was compared (`check` on `path`), how often (`n`), what the comparison could have seen
-(`visible`) and what it saw (`worst_error`). No gate reports success without saying what it would have noticed.
+(`visible`) and what it saw (`worst_error`). No gate says PASS without saying what it would have seen.
 """
 
 import enum
@@ -65,19 +65,19 @@ class Verdict:
 
 def passed(name: str, check: str, **facts: Any) -> Verdict:
     """A PASS verdict; `facts` are the other fields of `Verdict`."""
-    return Verdict(name=name, check=check, status=Status.PASS, **facts: Any)
+    return Verdict(name=name, check=check, status=Status.PASS, **facts)
 
 
 def failed(name: str, check: str, *, case: dict[str, Any], **facts: Any) -> Verdict:
     """A FAIL verdict; a failure always carries the case that shows it."""
-    return Verdict(name=name, check=check, status=Status.FAIL, case=case, **facts: Any)
+    return Verdict(name=name, check=check, status=Status.FAIL, case=case, **facts)
 
 
 def inconclusive(name: str, check: str, reason: str, **facts: Any) -> Verdict:
     """An INCONCLUSIVE verdict: the run held too little evidence, which fails too."""
-    return Verdict(name=name, check=check, status=Status.INCONCLUSIVE, reason=reason, **facts: Any)
+    return Verdict(name=name, check=check, status=Status.INCONCLUSIVE, reason=reason, **facts)
 
 
 def skipped(name: str, check: str, reason: str, **facts: Any) -> Verdict:
     """A SKIPPED verdict with the reason a reader needs to enable it."""
-    return Verdict(name=name, check=check, status=Status.SKIPPED, reason=reason, **facts: Any)
+    return Verdict(name=name, check=check, status=Status.SKIPPED, reason=reason, **facts)
