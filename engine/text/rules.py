@@ -1,0 +1,215 @@
+"""A grammar before a core sees it: what it derives, trimmed and re-rooted (contract 7, GBNF-7).
+
+The nodes come from expr, the questions about a whole grammar's shape from shape; both are offered here so
+that the rest of the engine imports one module. No pass recurses over rules or over nesting.
+"""
+
+from collections.abc import Callable, Iterable
+
+from engine.errors import NOWHERE, EmptyLanguage, ErrorKind, Location
+from engine.text.expr import (
+    EPSILON,
+    NOTHING,
+    Alt,
+    Bytes,
+    Chars,
+    ExcludeToken,
+    Expr,
+    Grammar,
+    Ref,
+    Repeat,
+    Seq,
+    Token,
+    alt,
+    chars,
+    children,
+    fold,
+    literal,
+    negated,
+    references,
+    repeat,
+    seq,
+    walk,
+)
+from engine.text.shape import CountedRepeat, GrammarFeatures, components, features, to_regular
+
+__all__ = [
+    "EPSILON",
+    "NOTHING",
+    "Alt",
+    "Bytes",
+    "Chars",
+    "CountedRepeat",
+    "ExcludeToken",
+    "Expr",
+    "Grammar",
+    "GrammarFeatures",
+    "Ref",
+    "Repeat",
+    "Seq",
+    "Token",
+    "alt",
+    "chars",
+    "children",
+    "components",
+    "features",
+    "fold",
+    "fresh_name",
+    "is_nullable",
+    "literal",
+    "negated",
+    "nullable_rules",
+    "productive_rules",
+    "references",
+    "repeat",
+    "rules_where",
+    "seq",
+    "to_regular",
+    "trim",
+    "walk",
+]
+
+
+def rules_where(grammar: Grammar, leaf: Callable[[Expr], bool]) -> frozenset[str]:
+    """The rules for which a property holds, by its least fixpoint, in time linear in the grammar.
+
+    The property of terminals is `leaf`; of a sequence: all items; of an alternation: one item; of a
+    repetition: its minimum is 0 or its body has it; of a reference: its rule has it.
+    """
+    parents: dict[int, list[int]] = {}
+    missing: list[int] = []  # how many more parts a node waits for; 0: the property holds
+    of_rule = {name: index for index, name in enumerate(grammar.rules)}
+    owners: list[str | None] = list(grammar.rules)
+    missing += [1] * len(owners)
+    ready: list[int] = []
+
+    def add(node: Expr, parts: list[int]) -> int:
+        owners.append(None)
+        index = len(owners) - 1
+        if isinstance(node, Ref):
+            parts = [of_rule[node.name]]
+        for part in parts:
+            parents.setdefault(part, []).append(index)
+        if isinstance(node, Seq):
+            missing.append(len(parts))
+        elif isinstance(node, Repeat):
+            missing.append(0 if node.min == 0 else 1)
+        elif isinstance(node, Alt | Ref):
+            missing.append(1)
+        else:
+            missing.append(0 if leaf(node) else 1)
+        if missing[index] == 0:
+            ready.append(index)
+        return index
+
+    for name, expr in grammar.rules.items():
+        parents.setdefault(fold(expr, add), []).append(of_rule[name])
+    while ready:
+        for parent in parents.get(ready.pop(), ()):
+            missing[parent] -= 1
+            if missing[parent] == 0:
+                ready.append(parent)
+    return frozenset(name for name, index in of_rule.items() if missing[index] <= 0)
+
+
+def productive_rules(grammar: Grammar) -> frozenset[str]:
+    """The rules that derive at least one finite string."""
+    return rules_where(grammar, _leaf_is_productive)
+
+
+def nullable_rules(grammar: Grammar) -> frozenset[str]:
+    """The rules that derive the empty string."""
+    return rules_where(grammar, lambda leaf: leaf == EPSILON)
+
+
+def _leaf_is_productive(leaf: Expr) -> bool:
+    if isinstance(leaf, Chars):
+        return bool(chars(leaf.ranges).ranges)
+    return not isinstance(leaf, Token) or bool(leaf.ids)
+
+
+def is_nullable(expr: Expr, nullable: frozenset[str] = frozenset()) -> bool:
+    """Whether an expression derives the empty string, given the rules that do."""
+
+    def visit(node: Expr, parts: list[bool]) -> bool:
+        if isinstance(node, Ref):
+            return node.name in nullable
+        if isinstance(node, Alt):
+            return any(parts)
+        if isinstance(node, Seq):
+            return all(parts)
+        if isinstance(node, Repeat):
+            return node.min == 0 or parts[0]
+        return node == EPSILON
+
+    return fold(expr, visit)
+
+
+def trim(
+    grammar: Grammar,
+    *,
+    kind: ErrorKind = ErrorKind.INVALID_GRAMMAR,
+    location: Location = NOWHERE,
+) -> Grammar:
+    """The same language with a root that no rule refers to and only parts that some string needs.
+
+    Drops alternatives that derive nothing, rules that cannot be reached, a rule's alternative that is the
+    rule itself, and repeat minimums over a nullable body. Raises EmptyLanguage (of `kind`, at `location`).
+    """
+    productive, nullable = productive_rules(grammar), nullable_rules(grammar)
+    if grammar.root not in productive:
+        raise EmptyLanguage(
+            kind,
+            "no finite string belongs to the language",
+            location,
+            allowed="a source from which at least one string can be derived",
+        )
+    rules: dict[str, Expr] = {}
+    waiting = [grammar.root]
+    while waiting:
+        name = waiting.pop()
+        if name not in rules:
+            rules[name] = _without_itself(_trimmed(grammar.rules[name], productive, nullable), name)
+            waiting += reversed(references(rules[name]))
+    if any(grammar.root in references(expr) for expr in rules.values()):
+        root = fresh_name(grammar.root, rules)
+        rules = {root: Ref(grammar.root), **rules}
+        return Grammar(rules, root)
+    return Grammar(rules, grammar.root)
+
+
+def _trimmed(expr: Expr, productive: frozenset[str], nullable: frozenset[str]) -> Expr:
+    def visit(node: Expr, parts: list[Expr]) -> Expr:
+        if isinstance(node, Chars):
+            return _chars_or_nothing(chars(node.ranges))
+        if isinstance(node, Token):
+            return node if node.ids else NOTHING
+        if isinstance(node, Ref):
+            return node if node.name in productive else NOTHING
+        if isinstance(node, Seq):
+            return NOTHING if NOTHING in parts else seq(parts)
+        if isinstance(node, Alt):
+            return alt([part for part in parts if part != NOTHING])
+        if isinstance(node, Repeat):
+            if parts[0] == NOTHING:
+                return EPSILON if node.min == 0 else NOTHING
+            return repeat(parts[0], 0 if is_nullable(parts[0], nullable) else node.min, node.max)
+        return node
+
+    return fold(expr, visit)
+
+
+def _chars_or_nothing(characters: Chars) -> Expr:
+    return characters if characters.ranges else NOTHING
+
+
+def _without_itself(expr: Expr, name: str) -> Expr:
+    if isinstance(expr, Alt):
+        return alt([item for item in expr.items if item != Ref(name)])
+    return expr
+
+
+def fresh_name(wish: str, taken: Iterable[str]) -> str:
+    """`wish` with the first number that makes it a name not yet taken."""
+    names = set(taken)
+    return next(name for i in range(len(names) + 1) if (name := f"{wish}-{i}") not in names)
