@@ -1,4 +1,4 @@
-"""What `verify` shows while it runs (a live bar, or plain lines where nobody watches) and the table at its end."""
+"""What `verify` shows: a live bar, or plain lines where nobody watches, and the table at its end."""
 
 import time
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from experiments.gates import Job
 from experiments.verdict import Status, Verdict
 
 STYLES = {Status.PASS: "green", Status.FAIL: "bold red", Status.INCONCLUSIVE: "yellow", Status.SKIPPED: "dim"}
+SEVERITY = (Status.SKIPPED, Status.PASS, Status.INCONCLUSIVE, Status.FAIL)
 NARROW = 100  # columns under which the table leaves out what the report has anyway
 
 
@@ -59,9 +60,7 @@ class Display:
         self._num_finished += 1
         self._progress.advance(self._task)
         self._describe()
-        worst = max((verdict.status for verdict in verdicts), key=list(STYLES).index, default=Status.PASS)
-        if not all(verdict.ok for verdict in verdicts):
-            worst = Status.FAIL if any(v.status is Status.FAIL for v in verdicts) else Status.INCONCLUSIVE
+        worst = worst_status(verdicts)
         count = f"{self._num_finished:>3}/{len(self._work)}"
         line = (
             f"{count}  [{STYLES[worst]}]{worst:<12}[/] {escape(self._work[index].label):<32} {seconds:6.1f} s"
@@ -76,6 +75,11 @@ class Display:
     def _describe(self) -> None:
         running = " + ".join(self._work[index].label for index in sorted(self._started)) or "done"
         self._progress.update(self._task, description=running)
+
+
+def worst_status(verdicts: Sequence[Verdict]) -> Status:
+    """The worst status among `verdicts`; a pass outranks a skipped check."""
+    return max((verdict.status for verdict in verdicts), key=SEVERITY.index)
 
 
 def _short(verdict: Verdict) -> str:

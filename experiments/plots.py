@@ -1,7 +1,7 @@
-"""The plots of the verification report, drawn from the `series` of the verdicts; one column, legible on a phone.
+"""The plots of the verification report, drawn from the `series` of the verdicts; legible on a phone.
 
-A verdict may carry `series["law"]` = {labels, counts, probs, what} and `series["acceptance"]` = {reached, accepted,
-probs | None}: counts, never frequencies, so that the error bars are computed here, in one way.
+A verdict may carry `series["law"]` = {labels, counts, probs, what} and `series["acceptance"]` = {reached,
+accepted, probs | None}: counts, never frequencies, so that the error bars are computed here, in one way.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from experiments.verdict import Verdict
 
 matplotlib.use("Agg")
 
-from matplotlib import pyplot  # noqa: E402 - the backend has to be chosen first
-from matplotlib.axes import Axes  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.axes import Axes
 
 Z = 1.96  # error bars are 95 % Wilson intervals
 MAX_BARS = 14
@@ -95,8 +95,8 @@ def _draw_laws(laws: Sequence[Verdict], file: Path, about: str) -> Picture:
     figure.savefig(file)
     pyplot.close(figure)
     caption = (
-        "Bars: how often the engine emitted each outcome, with 95 % Wilson intervals. Marks: the exact probability "
-        "of ordinary masked sampling in the float64 oracle. Every path must lie on the same marks."
+        "Bars: how often the engine emitted each outcome, with 95 % Wilson intervals. Marks: the exact "
+        "probability of ordinary masked sampling in the float64 oracle. Every path must lie on the marks."
     )
     return Picture(file.name, "The law of each path against the oracle", caption)
 
@@ -152,8 +152,8 @@ def _draw_acceptance(chains: Sequence[Verdict], file: Path, about: str) -> Pictu
     figure.savefig(file)
     pyplot.close(figure)
     caption = (
-        "Share of drafts accepted at each position of the window, given that the position was reached, with 95 % "
-        "Wilson intervals; n is the number of drafts at position 1. Where the oracle knows the exact value, a black "
-        "mark shows it. The drafters are bad on purpose: they draft illegal tokens and ends, too."
+        "Share of drafts accepted at each position of the window, given that the position was reached, with "
+        "95 % Wilson intervals; n is the number of drafts at position 1. Where the oracle knows the exact value, "
+        "a black mark shows it. The drafters are bad on purpose: they draft illegal tokens and ends, too."
     )
     return Picture(file.name, "Acceptance by draft position", caption)

@@ -1,7 +1,7 @@
 """The verification report: verification.json with every verdict, verification.md to read, plots, case files.
 
-Every number can be traced: the report holds the command, the seed, the versions, the kind of machine, each n and
-what each check could have seen. It holds no host name and no local path.
+Every number can be traced: the report holds the command, the seed, the versions, the kind of machine, each n
+and what each check could have seen. It holds no host name and no local path.
 """
 
 import datetime
@@ -14,7 +14,7 @@ from typing import Any
 from attrs import asdict, field, frozen
 
 from experiments import plots
-from experiments.display import error_text
+from experiments.display import error_text, worst_status
 from experiments.gates import GATES, Scope
 from experiments.provenance import machine, versions
 from experiments.verdict import Status, Verdict
@@ -139,18 +139,14 @@ def _overview(verdicts: Sequence[Verdict]) -> list[str]:
     for name in dict.fromkeys(verdict.name for verdict in verdicts):
         cells = [_cell([v for v in verdicts if v.name == name and v.path == path]) for path in paths]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return [*lines, "", "A cell is the worst verdict and the number of checks: "] + [
-        " · ".join(f"{mark} {status}" for status, mark in MARKS.items()),
-        "",
-    ]
+    legend = " · ".join(f"{mark} {status}" for status, mark in MARKS.items())
+    return [*lines, "", f"A cell is the worst verdict and the number of checks: {legend}", ""]
 
 
 def _cell(members: Sequence[Verdict]) -> str:
     if not members:
         return ""
-    severity = [Status.SKIPPED, Status.PASS, Status.INCONCLUSIVE, Status.FAIL]
-    worst = max((verdict.status for verdict in members), key=severity.index)
-    return f"{MARKS[worst]} {len(members)}"
+    return f"{MARKS[worst_status(members)]} {len(members)}"
 
 
 def _troubles(verdicts: Sequence[Verdict]) -> list[str]:

@@ -1,7 +1,7 @@
 """`counterproof verify`: run every gate over the chosen paths, show the table, write the report.
 
-Exit code 0 when every verdict is PASS or SKIPPED, 1 when one is FAIL or INCONCLUSIVE, 2 for bad arguments, 130
-after Ctrl-C (what was done is printed and written all the same).
+Exit code 0 when every verdict is PASS or SKIPPED, 1 when one is FAIL or INCONCLUSIVE, 2 for bad arguments,
+130 after Ctrl-C (what was done is printed and written all the same).
 """
 
 import argparse
@@ -119,7 +119,7 @@ def prepare_triton() -> None:
 
 
 def execute(work: list[Job], num_workers: int, display: Display) -> tuple[list, bool]:
-    """Run the jobs and show them; returns the (index, verdicts) that finished and whether Ctrl-C cut it short."""
+    """Run and show the jobs; returns the (index, verdicts) that finished, and whether Ctrl-C cut it short."""
     results: list[tuple[int, list[Verdict]]] = []
     one_by_one = num_workers == 1 or len(work) == 1
     stream = (

@@ -1,8 +1,8 @@
 """Run independent jobs in spawned processes: one result per job, whatever happens to the process.
 
-A job that raises gives a FAIL with its traceback; a job whose process dies (a core has been seen to crash) gives
-a FAIL with the signal, and a fresh process takes the next job. Results are yielded as they finish, each with
-the job's index, so that the caller can order them and nothing depends on scheduling.
+A job that raises gives a FAIL with its traceback; a job whose process dies (a core has been seen to crash)
+gives a FAIL with the signal, and a fresh process takes the next job. Results are yielded as they finish, each
+with the job's index, so that the caller can order them and nothing depends on scheduling.
 """
 
 import multiprocessing
