@@ -1,0 +1,60 @@
+"""The numeric operations: what is sampled, what is accepted, and where their randomness comes from.
+
+`get_ops("torch")` is the reference, `get_ops("triton")` the kernels: native on CUDA tensors, interpreted on
+CPU tensors where there is no CUDA device. Both give the same ids, counts and statuses.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+import torch
+
+from engine.ops import accept, propose, rng, sample
+
+# Triton reads these when it is first imported. A product and its sum are rounded apart, as in torch.
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "0")
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+@attrs.frozen
+class OpSet:
+    """One implementation of every op, by name."""
+
+    name: str
+    select_candidates: Callable[..., sample.Candidates]
+    target_law: Callable[..., sample.TargetLaw]
+    draw: Callable[..., torch.Tensor]
+    accept_round: Callable[..., accept.RoundOutcome]
+    propose: Callable[..., propose.Choice]
+    uniforms: Callable[..., torch.Tensor]
+
+
+TORCH_OPS = OpSet(
+    name="torch",
+    select_candidates=sample.select_candidates,
+    target_law=sample.target_law,
+    draw=sample.draw,
+    accept_round=accept.accept_round,
+    propose=propose.propose,
+    uniforms=rng.uniforms,
+)
+
+
+def get_ops(name: Literal["torch", "triton"]) -> OpSet:
+    """Return the named implementation; raises ValueError for another name."""
+    if name == "torch":
+        return TORCH_OPS
+    if name != "triton":
+        raise ValueError(f"no ops named {name!r}; allowed: 'torch', 'triton'")
+    from engine.ops import accept_triton, rng_triton, sample_triton
+
+    return attrs.evolve(
+        TORCH_OPS,
+        name="triton",
+        select_candidates=sample_triton.select_candidates,
+        accept_round=accept_triton.accept_round,
+        uniforms=rng_triton.uniforms,
+    )
