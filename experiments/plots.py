@@ -153,7 +153,7 @@ def _draw_acceptance(chains: Sequence[Verdict], file: Path, about: str) -> Pictu
     pyplot.close(figure)
     caption = (
         "Share of drafts accepted at each position of the window, given that the position was reached, with "
-        "95 % Wilson intervals; n is the number of drafts at position 1. Where the oracle knows the exact value, "
-        "a black mark shows it. The drafters are bad on purpose: they draft illegal tokens and ends, too."
+        "95 % Wilson intervals; n is the number of drafts at position 1. Where the oracle knows the exact "
+        "value, a black mark shows it. The drafters are bad on purpose: they draft illegal tokens, too."
     )
     return Picture(file.name, "Acceptance by draft position", caption)

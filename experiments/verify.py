@@ -6,7 +6,6 @@ Exit code 0 when every verdict is PASS or SKIPPED, 1 when one is FAIL or INCONCL
 
 import argparse
 import importlib.util
-import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -85,8 +84,6 @@ def main(argv: Sequence[str] | None = None, gates: tuple[Gate, ...] = GATES) -> 
     scope, notes = available(requested)
     for note in notes:
         console.print(note, style="yellow")
-    if scope.ops == "triton":
-        prepare_triton()
     started = time.perf_counter()
     work = list(jobs(scope, gates))
     results, interrupted = execute(work, arguments.jobs or 2, Display(console, work))
@@ -108,14 +105,6 @@ def unavailable(requested: Scope, scope: Scope, gates: Iterable[Gate]) -> list[V
     """A SKIPPED verdict for each gate that `requested` would have run and `scope` cannot."""
     missing = [gate for gate in gates if gate.applies(requested) and not gate.applies(scope)]
     return [skipped(gate.name, "whole gate", NO_QWEN.partition(";")[0]) for gate in missing]
-
-
-def prepare_triton() -> None:
-    """Choose Triton's interpreter where there is no GPU; must happen before Triton is imported anywhere."""
-    import torch
-
-    if not torch.cuda.is_available():
-        os.environ["TRITON_INTERPRET"] = "1"
 
 
 def execute(work: list[Job], num_workers: int, display: Display) -> tuple[list, bool]:

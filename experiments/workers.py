@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from attrs import define
+from attrs import define, evolve
 
 from experiments.gates import Job
 from experiments.verdict import Verdict, failed
@@ -31,7 +31,7 @@ def run_job(job: Job) -> list[Verdict]:
         verdicts = list(job.gate.load()(**job.arguments))
         if not verdicts:
             raise RuntimeError("the gate returned no verdict, so it has shown nothing")
-        return verdicts
+        return [_with_job(verdict, job) for verdict in verdicts]
     except Exception as error:
         seconds = time.perf_counter() - started
         return [_raised(job, type(error).__name__, readable_traceback(error)).timed(seconds)]
@@ -59,8 +59,17 @@ def _short_file(filename: str) -> str:
 
 def _raised(job: Job, what: str, text: str) -> Verdict:
     path = job.arguments.get("path", "all")
-    case = {"kind": "exception", "job": job.label, "arguments": dict(job.arguments), "traceback": text}
-    return failed(job.gate.name, "runs to its end", path=path, detail=f"raised {what}", case=case)
+    case = {"kind": "exception", "traceback": text}
+    verdict = failed(job.gate.name, "runs to its end", path=path, detail=f"raised {what}", case=case)
+    return _with_job(verdict, job)
+
+
+def _with_job(verdict: Verdict, job: Job) -> Verdict:
+    """The verdict with the job in its case, so that a replay can run the whole gate again."""
+    if verdict.ok:
+        return verdict
+    record = {"gate": job.gate.name, "entry": job.gate.entry, "arguments": dict(job.arguments)}
+    return evolve(verdict, case={"kind": "gate", **(verdict.case or {}), "job": record})
 
 
 def run_inline(jobs: Sequence[Job], started: Callable[[int], None]) -> Iterator[Finished]:

@@ -1,8 +1,8 @@
 """The registry: every gate of `counterproof verify`, in order, with its sizes and what it depends on.
 
 A gate is a plain function `gate(*, seed, <what it depends on>, <its sizes>) -> list[Verdict]` in one file of
-this package. It prints nothing, reads no global state and gives the same verdicts in any process or order. Here
-stands only what the runner must know without importing it: where it lives, what it takes, and how large.
+this package. It prints nothing, reads no global state and gives the same verdicts in any process or order.
+Here stands only what the runner must know without importing it: where it lives, what it takes, how large.
 """
 
 import enum
