@@ -66,9 +66,9 @@ def assert_counts_match_pmf(
     """
     pmf = _checked_pmf(pmf)
     n = _checked_total(counts)
-    for cell, observed in counts.items():
-        if observed and pmf.get(cell, 0.0) <= 0:
-            raise LawMismatch(table, (cell,), observed, 0.0, 0.0, false_fail_rate)
+    for cell, count in counts.items():
+        if count and pmf.get(cell, 0.0) <= 0:
+            raise LawMismatch(table, (cell,), count, 0.0, 0.0, false_fail_rate)
     cells = [cell for cell, p in pmf.items() if p > 0]
     allowed = _event_rate(len(cells), false_fail_rate)
     events = [tuple(cells[i] for i in event) for event in _events(len(cells))]
