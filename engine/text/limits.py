@@ -1,0 +1,77 @@
+"""The static limits on what a caller may send, in one table, and the one way to enforce them (SAFE-2).
+
+A source at a limit is served; one past it is a LimitExceeded that names the limit. The numbers are set so
+that the worst accepted source is parsed and compiled in under two seconds; nothing here depends on a clock.
+"""
+
+from collections.abc import Mapping
+
+from engine.errors import NOWHERE, ErrorKind, LimitExceeded, Location, SyntaxFault
+
+LIMITS: Mapping[str, int] = {
+    "source_bytes": 256 * 1024,  # UTF-8 bytes of a grammar or an expression
+    "nesting_depth": 64,  # groups inside groups
+    "rules": 10_000,  # rules of one grammar
+    "symbols": 50_000,  # elements and class ranges of one source
+    "repeat_count": 8192,  # a bound of one repetition
+    "repeat_product": 65_536,  # counts of nested repetitions multiplied, through rules too
+    "choice_members": 16_384,  # distinct strings of a choice
+    "choice_bytes": 1024 * 1024,  # their UTF-8 bytes together
+}
+WHAT = {
+    "source_bytes": "the source has too many bytes",
+    "nesting_depth": "groups are nested too deeply",
+    "rules": "the grammar has too many rules",
+    "symbols": "the source has too many symbols",
+    "repeat_count": "a repetition counts too far",
+    "repeat_product": "nested repetitions multiply too far",
+    "choice_members": "the choice has too many members",
+    "choice_bytes": "the choice's members have too many bytes",
+}
+
+
+def check_limit(name: str, value: int, kind: ErrorKind, location: Location = NOWHERE) -> None:
+    """Raise LimitExceeded (of `kind`) when `value` is past the limit called `name`."""
+    maximum = LIMITS[name]
+    if value > maximum:
+        raise LimitExceeded(
+            kind,
+            WHAT[name],
+            location,
+            str(value),
+            f"at most {maximum}",
+            limit=name,
+            value=value,
+            maximum=maximum,
+        )
+
+
+def check_source(source: str, kind: ErrorKind) -> None:
+    """Check a source's size, and that UTF-8 can hold it, before anything else looks at it.
+
+    Raises LimitExceeded, or SyntaxFault at a lone surrogate.
+    """
+    check_limit("source_bytes", len(source), kind)
+    try:
+        data = source.encode()
+    except UnicodeEncodeError as error:
+        raise SyntaxFault(
+            kind,
+            "the source is not valid Unicode text: lone surrogate",
+            position(source, error.start),
+            f"U+{ord(source[error.start]):04X}",
+            "Unicode scalar values (text that UTF-8 can hold)",
+        ) from None
+    check_limit("source_bytes", len(data), kind)
+
+
+def position(source: str, offset: int) -> Location:
+    """Line and column (both from 1, in characters) of an offset; lines end with a line feed."""
+    line_start = source.rfind("\n", 0, offset) + 1
+    return Location(line=source.count("\n", 0, offset) + 1, column=offset - line_start + 1)
+
+
+def read_count(digits: str) -> int:
+    """The number a run of decimal digits stands for, capped far past every limit."""
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= 12 else 10**12
