@@ -139,7 +139,7 @@ def _either(options: Iterable[Expression]) -> Expression:
 
 
 def render(node: Expression, maybe: Callable[[float], bool] = lambda share: False) -> str:
-    """Write the tree as a pattern; `maybe(share)` decides, each time, for one of the rarer equal spellings."""
+    """Write the tree as a pattern; `maybe(share)` decides, each time, for a rarer spelling."""
     return _Writer(maybe).top(node)
 
 

@@ -1,8 +1,8 @@
 """Legal token ids by trying every id on a parse, and the packed layout of a mask row.
 
 An id is legal iff its whole byte string, or the id itself as one atomic symbol, can be consumed and a finite
-continuation remains; completion ids are legal iff the bytes so far are a member. `token_bytes[i]` is None where
-no byte rule may see the id (control, completion and ungenerable ids).
+continuation remains; completion ids are legal iff the bytes so far are a member. `token_bytes[i]` is None
+where no byte rule may see the id (control, completion and ungenerable ids).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,9 +1,9 @@
 """A plain model of one matcher: committed tokens, one open preview at most, look-ahead that leaves no trace.
 
-There is no state besides the two token lists; every answer parses everything again from the first token, so a
-rollback cannot be wrong. Rules (contract 6; TXN-3, TXN-4, TXN-6, MASK-8): a preview takes only legal tokens and
-nothing after a completion id; masks cannot be asked for while a preview is open; a look-ahead stops at an empty
-legal set, at an illegal draft and after a completion id.
+There is no state besides the two token lists; every answer parses everything again from the first token, so
+a rollback cannot be wrong. Rules (contract 6; TXN-3, TXN-4, TXN-6, MASK-8): a preview takes only legal tokens
+and nothing after a completion id; masks cannot be asked for while a preview is open; a look-ahead stops at an
+empty legal set, at an illegal draft and after a completion id.
 """
 
 from collections.abc import Iterable, Sequence
