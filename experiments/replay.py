@@ -1,8 +1,8 @@
 """`counterproof replay FILE`: make the call of a case file again, op and oracle side by side.
 
 A case of one op call is compared quantity by quantity; a case with a replay function of its own is given to
-that function; any other case runs its whole gate again with the same arguments. Exit code 0 when the two sides
-agree (the failure is gone), 1 when they differ, 2 when the file is no case file.
+that function; any other case runs its whole gate again with the same arguments. Exit code 0 when the two
+sides agree (the failure is gone), 1 when they differ, 2 when the file is no case file.
 """
 
 import argparse
