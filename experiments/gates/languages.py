@@ -184,7 +184,7 @@ def respell(
 
 
 def _maybe(rng: random.Random) -> spelling.Maybe:
-    return lambda share: rng.random() < share
+    return lambda share: rng.random() >= 1 - share  # so that a shrinking generator ends at the plain spelling
 
 
 @dataclass
