@@ -50,21 +50,21 @@ class Ref:
     name: str
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Seq:
     """The items one after another; no item: the empty string."""
 
     items: tuple["Expr", ...]
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Alt:
     """Any one of the items; no item: no string at all."""
 
     items: tuple["Expr", ...]
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Repeat:
     """`body` at least `min` times and at most `max` times (None: any number)."""
 

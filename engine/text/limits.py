@@ -4,15 +4,15 @@ A source at a limit is served; one past it is a LimitExceeded that names the lim
 that the worst accepted source is parsed and compiled in under two seconds; nothing here depends on a clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from engine.errors import NOWHERE, ErrorKind, LimitExceeded, Location, SyntaxFault
 
 LIMITS: Mapping[str, int] = {
     "source_bytes": 256 * 1024,  # UTF-8 bytes of a grammar or an expression
     "nesting_depth": 64,  # groups inside groups
-    "rules": 10_000,  # rules of one grammar
-    "symbols": 50_000,  # elements and class ranges of one source
+    "rules": 5000,  # rules of one grammar
+    "symbols": 30_000,  # elements and class ranges of one source
     "repeat_count": 8192,  # a bound of one repetition
     "repeat_product": 65_536,  # counts of nested repetitions multiplied, through rules too
     "choice_members": 16_384,  # distinct strings of a choice
@@ -30,10 +30,16 @@ WHAT = {
 }
 
 
-def check_limit(name: str, value: int, kind: ErrorKind, location: Location = NOWHERE) -> None:
-    """Raise LimitExceeded (of `kind`) when `value` is past the limit called `name`."""
+def check_limit(
+    name: str, value: int, kind: ErrorKind, location: Location | Callable[[], Location] = NOWHERE
+) -> None:
+    """Raise LimitExceeded (of `kind`) when `value` is past the limit called `name`.
+
+    A callable `location` is asked only then: finding a line and column costs a pass over the source.
+    """
     maximum = LIMITS[name]
     if value > maximum:
+        location = location() if callable(location) else location
         raise LimitExceeded(
             kind,
             WHAT[name],
