@@ -35,7 +35,10 @@ CLAUSE_ID = re.compile(r"[A-Z][A-Z0-9]*-[0-9]+")
 
 @attrs.frozen
 class Clause:
-    """One line of the design: its letter says which delivery closes it."""
+    """One line of the design: its letter says which delivery closes it.
+
+    `no_fault` says why no fault of it can exist, `open` why its delivery leaves it open.
+    """
 
     clause_id: str
     letter: str
@@ -199,7 +202,7 @@ def _counts(rows: Sequence[Row]) -> str:
 def _cells(row: Row, limit: int = 3) -> tuple[str, ...]:
     proofs = [*row.gates, *(test.removeprefix("test_").replace(".py::", " ") for test in row.tests)]
     shown = proofs[:limit] + ([f"and {len(proofs) - limit} more"] if len(proofs) > limit else [])
-    faults = ", ".join(row.faults[:6]) or row.clause.no_fault or "—"
+    faults = ", ".join(row.faults[:6]) or row.clause.no_fault or row.clause.open or "—"
     clause = row.clause
     return clause.clause_id, clause.letter, clause.title, "; ".join(shown) or "—", faults, row.state
 

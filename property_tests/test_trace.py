@@ -1,4 +1,4 @@
-"""The clause table: every marker, gate and fault names a clause that exists, and what is proven has its fault."""
+"""The clause table: all that is named exists, and what is proven has its fault."""
 
 import collections
 import re
@@ -57,7 +57,7 @@ def test_the_scan_of_markers_finds_what_pytest_would_find(tmp_path):
 
 
 def test_the_command_reports_an_unknown_clause_and_fails(monkeypatch, tmp_path, capsys):
-    stray = Fault(number=999, group="A", title="-", edit=lambda copy: None, checks=(), clauses=("NOPE-1",))
+    stray = Fault(number=999, group="A", title="-", edits=(), checks=(), clauses=("NOPE-1",))
     assert trace.main(["--out", str(tmp_path), "--letter", "F"]) == 0
     monkeypatch.setattr(trace, "all_faults", lambda: [stray])
     assert trace.main(["--out", str(tmp_path), "--letter", "F"]) == 1

@@ -1,1 +1,5 @@
 """Planted faults."""
+
+from experiments.faults.planting import Fault
+
+FAULTS: tuple[Fault, ...] = ()

@@ -67,7 +67,7 @@ class Copy:
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """One planted fault: what it breaks, the edit, and the checks that claim to see it.
+    """One planted fault: what it breaks, the edits, and the checks that claim to see it.
 
     `number` is the catalogue's; from 200 on the fault is the project's own. A check is a pytest node id, or
     "gate:NAME" / "gate:NAME/PATH" for a gate of `counterproof verify` at its quick size.
@@ -76,7 +76,7 @@ class Fault:
     number: int
     group: str
     title: str
-    edit: Callable[[Copy], None]
+    edits: tuple[Callable[[Copy], None], ...]
     checks: tuple[str, ...]
     clauses: tuple[str, ...]
 
@@ -87,17 +87,28 @@ class Fault:
 
     def plant(self, copy: Copy) -> None:
         """Edit the copy; raises PlantError where the source no longer has what the fault changes."""
-        self.edit(copy)
+        for edit in self.edits:
+            edit(copy)
         if not copy.edited:
             raise PlantError(f"{self.name} changed nothing")
 
 
+Edit = Callable[[Copy], None]
+
+
 def fault(
-    group: str, number: int, title: str, *, checks: tuple[str, ...], clauses: tuple[str, ...]
-) -> Callable[[Callable[[Copy], None]], Fault]:
-    """Declare the decorated edit as a fault."""
+    name: str, title: str, *edits: Edit, checks: tuple[str, ...], clauses: tuple[str, ...] = ()
+) -> Fault:
+    """Declare a fault; `name` is its group and number, such as B20."""
+    number = int(name[1:])
+    return Fault(number=number, group=name[0], title=title, edits=edits, checks=checks, clauses=clauses)
 
-    def declare(edit: Callable[[Copy], None]) -> Fault:
-        return Fault(number=number, group=group, title=title, edit=edit, checks=checks, clauses=clauses)
 
-    return declare
+def replace(file: str, old: str, new: str, *, times: int = 1) -> Edit:
+    """An edit that replaces `old` by `new` in `file`."""
+    return lambda copy: copy.replace(file, old, new, times=times)
+
+
+def append(file: str, code: str) -> Edit:
+    """An edit that runs `code` at the end of `file`."""
+    return lambda copy: copy.append(file, code)
