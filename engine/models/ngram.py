@@ -1,4 +1,4 @@
-"""Prompt lookup: propose what followed an earlier occurrence of the text's own end; a drafter without a model.
+"""Prompt lookup, a drafter without a model: propose what followed an earlier copy of the text's own end.
 
 The longest suffix of the tokens with a length in [min_len, max_len] that occurs earlier is taken; among its
 occurrences the earliest or the most recent one. At most `num_drafts` tokens after it are proposed, never past

@@ -9,7 +9,14 @@ zero tokens while its neighbours commit by unchanged rules.
 from collections.abc import Sequence
 
 from engine.errors import CoreFault
-from engine.runtime.contract import CommitDecision, PendingBatch, PreviewFailed, Program, Publisher, RowFailure
+from engine.runtime.contract import (
+    CommitDecision,
+    PendingBatch,
+    PreviewFailed,
+    Program,
+    Publisher,
+    RowFailure,
+)
 from engine.runtime.session import NOTHING, OutputSession
 
 

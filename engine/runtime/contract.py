@@ -44,8 +44,8 @@ class RowInput:
 class RowResult:
     """What one row of a round would emit; nothing of it is real before `commit_round`.
 
-    `drafts` are the real proposals (never masked or replaced), `states` one per column of the window, `illegal_at`
-    the position of the first draft that its column's legal set refuses.
+    `drafts` are the real proposals (never masked or replaced), `states` one per column of the window,
+    `illegal_at` is the column of the first draft that its legal set refuses, `failed_at` that of the failure.
     """
 
     tokens: tuple[int, ...] = ()
@@ -55,6 +55,7 @@ class RowResult:
     failure: RowFailure = RowFailure.NONE
     states: tuple[PositionState, ...] = ()
     illegal_at: int | None = None
+    failed_at: int = 0
 
     @property
     def num_drafted(self) -> int:
@@ -64,7 +65,7 @@ class RowResult:
 
 @attrs.frozen(eq=False)
 class PendingBatch:
-    """The uncommitted outcome of one round, in compact row order; `next_drafts` belong to all-committed rows."""
+    """The uncommitted outcome of one round, in compact row order; `next_drafts` hold if all is committed."""
 
     inputs: tuple[RowInput, ...]
     rows: tuple[RowResult, ...]
@@ -120,7 +121,7 @@ class Lane:
     """The physical state of one resident request; a toy's history stands for caches and recurrent state.
 
     `history` is the prompt and everything committed; `drafts` are kept for the next round by drafters that
-    propose at the end of a round. `counts`, `bias` and `banned` are None where the request has no use for them.
+    propose at the end of a round. `counts`, `bias` and `banned` are None where the request needs none.
     """
 
     settings: SamplingSettings
@@ -135,6 +136,11 @@ class Lane:
     def num_generated(self) -> int:
         """Logical position of the next token."""
         return len(self.history) - self.num_prompt
+
+    @property
+    def seed_bits(self) -> int:
+        """The 64-bit seed as the int64 with the same bits."""
+        return (self.settings.seed + 2**63) % 2**64 - 2**63
 
 
 @attrs.frozen(eq=False)
@@ -158,8 +164,8 @@ class Drafter(Protocol):
         """Return what this round verifies, for every lane of the batch."""
         ...
 
-    def follow(self, history: Sequence[int]) -> tuple[int, ...]:
-        """Return the drafts to keep for the next round, made as a round finishes; most drafters keep none."""
+    def follow(self, lane: Lane, token_ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the drafts to keep for the round after `token_ids`; most drafters keep none."""
         ...
 
 

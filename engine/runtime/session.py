@@ -1,7 +1,7 @@
-"""One request's output: its matcher, committed tokens and budget, moved only by preview, then confirm or discard.
+"""One request's output: its matcher, committed tokens and budget; moved by preview, then confirm or discard.
 
-`preview` takes the tokens that a round really produced, fixes the prefix that will be committed (completion id,
-budget, cancellation) and leaves the matcher provisional. `confirm` makes it real and cannot fail; `discard`
+`preview` takes the tokens that a round really produced, fixes the prefix that will be committed (completion
+id, budget, cancellation) and leaves the matcher provisional. `confirm` makes it real and cannot fail; `discard`
 restores everything. While a preview is open nothing else may be asked of the matcher.
 A completion id ends the output and is committed but not published; it spends budget like any token.
 """
@@ -70,9 +70,7 @@ class OutputSession:
         """Number of tokens that the budget still licenses."""
         return self._max_tokens - len(self.token_ids)
 
-    def fill(
-        self, drafts: Sequence[int], out: Int32[Tensor, "positions words"]
-    ) -> tuple[PositionState, ...]:
+    def fill(self, drafts: Sequence[int], out: Int32[Tensor, "positions words"]) -> tuple[PositionState, ...]:
         """Write the legal sets along `drafts`; the matcher is as before afterwards, on exceptions too."""
         self._require_closed()
         if self._matcher is None:

@@ -1,4 +1,4 @@
-"""DFlash: one block per round, drafted inside Forward from the committed context; one-hot q at every position."""
+"""DFlash: one block per round, drafted inside Forward from the committed context; one-hot q."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -26,6 +26,6 @@ class DFlashDrafter:
         """Return one block per lane."""
         return Drafts(tuple(self._model.block(lane.history, self.num_drafts) for lane in lanes))
 
-    def follow(self, history: Sequence[int]) -> tuple[int, ...]:
+    def follow(self, lane: Lane, token_ids: Sequence[int]) -> tuple[int, ...]:
         """Keep nothing: the block is drafted anew from the committed context."""
         return ()

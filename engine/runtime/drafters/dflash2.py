@@ -48,7 +48,7 @@ class DFlash2Drafter:
         histories = [lane.history for lane in lanes]
         candidate_ids, unary = self._model.unary(histories, self.num_drafts)
         temperature = torch.tensor([lane.settings.temperature for lane in lanes], dtype=torch.float64)
-        seeds = torch.tensor([signed(lane.settings.seed) for lane in lanes])
+        seeds = torch.tensor([lane.seed_bits for lane in lanes])
         positions = torch.tensor([lane.num_generated for lane in lanes])
         chosen = torch.tensor([history[-1] for history in histories])
         draft_ids, draft_probs = [], []
@@ -60,7 +60,7 @@ class DFlash2Drafter:
             draft_probs.append(choice.probs)
         return Drafts(self._extents(histories, draft_ids), candidate_ids, _stack(draft_probs))
 
-    def follow(self, history: Sequence[int]) -> tuple[int, ...]:
+    def follow(self, lane: Lane, token_ids: Sequence[int]) -> tuple[int, ...]:
         """Keep nothing: the walk starts anew from the committed context."""
         return ()
 
@@ -72,11 +72,6 @@ class DFlash2Drafter:
             tuple(chain[: self._model.extent(history, self.num_drafts)])
             for history, chain in zip(histories, chains, strict=True)
         )
-
-
-def signed(seed: int) -> int:
-    """Return a 64-bit seed as the int64 with the same bits."""
-    return (seed + 2**63) % 2**64 - 2**63
 
 
 def _stack(draft_probs: list[Float64[Tensor, "batch cand"]]) -> Float64[Tensor, "batch k cand"]:

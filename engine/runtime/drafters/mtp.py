@@ -30,6 +30,6 @@ class MtpDrafter:
         """Return the drafts that each lane holds already."""
         return Drafts(tuple(lane.drafts for lane in lanes))
 
-    def follow(self, history: Sequence[int]) -> tuple[int, ...]:
-        """Return the next round's drafts for a history that ends with this round's last token."""
-        return self._model.chain(history, self.num_drafts)
+    def follow(self, lane: Lane, token_ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the next round's drafts for the lane's history with this round's tokens at its end."""
+        return self._model.chain([*lane.history, *token_ids], self.num_drafts)

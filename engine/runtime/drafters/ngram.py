@@ -18,6 +18,6 @@ class NgramDrafter:
         """Return at most `num_drafts` copied ids per lane."""
         return Drafts(tuple(self._lookup.propose(lane.history, self.num_drafts) for lane in lanes))
 
-    def follow(self, history: Sequence[int]) -> tuple[int, ...]:
+    def follow(self, lane: Lane, token_ids: Sequence[int]) -> tuple[int, ...]:
         """Keep nothing."""
         return ()

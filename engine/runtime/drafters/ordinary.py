@@ -15,6 +15,6 @@ class OrdinaryDrafter:
         """Return an empty window for every lane."""
         return Drafts(((),) * len(lanes))
 
-    def follow(self, history: Sequence[int]) -> tuple[int, ...]:
+    def follow(self, lane: Lane, token_ids: Sequence[int]) -> tuple[int, ...]:
         """Keep nothing."""
         return ()
