@@ -1,0 +1,291 @@
+"""Gate: on the real vocabulary every id's bit is right, and sampling is exact on rows that wide.
+
+The oracle tries all 248,077 tokens at once by walking their byte trie with an Earley parse; equal parse states
+are merged, so that a walk is a table look-up per byte. The engine's mask must hold exactly the oracle's ids,
+with control ids closed, completion ids open only at an end, nothing at or past V. Both cores are judged.
+"""
+
+import functools
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+import oracles.sample
+from engine.errors import RequestError
+from engine.frontend.tokenizer import qwen3_5_vocabulary
+from engine.ops import get_ops
+from engine.ops.sample import RowStatus, SamplingBatch
+from engine.request import SamplingSettings
+from engine.text.compiler import ConstraintCompiler
+from engine.text.vocabulary import TokenClass, Vocabulary
+from experiments.cases import Line, decode, line, oracle_law, sample_case
+from experiments.gates.real_subjects import SUBJECTS, Subject
+from experiments.verdict import Verdict, Visible, failed, inconclusive, passed
+from oracles.expressions import to_byte_grammar
+from oracles.grammar_prefix import Earley, State
+from oracles.masks import TokenTrie, pack, unpack
+
+NAME = "real vocabulary"
+CORES = ("xgrammar", "llguidance")
+CAP = 20
+ONE_BIT = Visible("one wrong bit", 1.0)
+MAX_SHOWN = 12
+SETTINGS = (
+    SamplingSettings(temperature=1.0),
+    SamplingSettings(temperature=0.6, top_k=7, top_p=0.9),
+    SamplingSettings(temperature=0.0),
+    SamplingSettings(temperature=1.5, min_p=0.02, presence_penalty=0.7, frequency_penalty=0.1),
+)
+ROW_STATES = (
+    ("json", 1),
+    ("digits", 0),
+    ("choice", 0),
+    ("characters of many bytes", 1),
+    ("date", 1),
+    ("json", 4),
+)
+
+
+def gate(
+    *, seed: int, ops: str, subjects: tuple[str, ...] = (), rows: int = 4, shard: int = 0, shards: int = 1
+) -> list[Verdict]:
+    """Judge the masks of the named subjects (all by default), then the sampling op on `rows` wide rows.
+
+    With shards, each takes every `shards`-th subject; the last one takes the sampling rows too.
+    """
+    chosen = [subject for subject in SUBJECTS if not subjects or subject.name in subjects]
+    verdicts = [check_masks(subject, core) for subject in chosen[shard::shards] for core in CORES]
+    if shard == shards - 1:
+        verdicts.append(check_sampling(seed, ops, rows))
+    return verdicts
+
+
+class MergedEarley:
+    """An Earley parser whose equal states are one object: for a regular language, a finite automaton.
+
+    Two chart nodes are equal when their items, the nodes these began at and their acceptance are equal:
+    nothing else decides what may follow.
+    """
+
+    def __init__(self, parser: Earley) -> None:
+        self._parser = parser
+        self._states: dict[Any, State] = {}
+        self._next: dict[tuple[int, int], State | None] = {}
+
+    def start(self) -> State | None:
+        """The merged state before any input."""
+        return self._merged(self._parser.start())
+
+    def advance(self, state: State, byte: int) -> State | None:
+        """The merged state after one byte."""
+        key = (id(state), byte)
+        if key not in self._next:
+            self._next[key] = self._merged(self._parser.advance(state, byte))
+        return self._next[key]
+
+    def after(self, data: bytes) -> State | None:
+        """The merged state after a whole prefix."""
+        state = self.start()
+        for byte in data:
+            state = None if state is None else self.advance(state, byte)
+        return state
+
+    def _merged(self, state: State | None) -> State | None:
+        if state is None:
+            return None
+
+        def origin(begun: State) -> int:
+            return 0 if begun is state else id(begun)
+
+        key = (
+            state.accepting,
+            frozenset((allowed, slot, origin(begun)) for allowed, slot, begun in state.byte_scans),
+            frozenset((ids, slot, origin(begun)) for ids, slot, begun in state.token_scans),
+            frozenset(
+                (name, slot, origin(begun)) for name, items in state.waiting.items() for slot, begun in items
+            ),
+        )
+        return self._states.setdefault(key, state)
+
+
+@functools.cache
+def compiler() -> ConstraintCompiler:
+    """One compiler over the real vocabulary per process."""
+    return ConstraintCompiler(qwen3_5_vocabulary())
+
+
+@functools.cache
+def trie() -> TokenTrie:
+    """The byte trie of the real vocabulary's text tokens, built once per process."""
+    return TokenTrie(oracle_bytes(qwen3_5_vocabulary()))
+
+
+def oracle_bytes(vocabulary: Vocabulary) -> list[bytes | None]:
+    """The bytes a byte rule may see for each id: None for everything that is not text."""
+    pairs = zip(vocabulary.token_bytes, vocabulary.classes, strict=True)
+    return [data if token_class is TokenClass.TEXT else None for data, token_class in pairs]
+
+
+@functools.cache
+def parser_of(name: str) -> MergedEarley:
+    """The oracle's parser of one subject."""
+    rules = next(subject for subject in SUBJECTS if subject.name == name).rules
+    text_ids = qwen3_5_vocabulary().ids_of(TokenClass.TEXT)
+    return MergedEarley(Earley(to_byte_grammar(rules, text_ids), "root"))
+
+
+@functools.cache
+def oracle_ids(name: str, prefix: bytes) -> frozenset[int]:
+    """The ids that are legal after `prefix`, by the oracle alone; shared by both cores."""
+    parser = parser_of(name)
+    state = parser.after(prefix)
+    if state is None:
+        raise ValueError(f"{prefix!r} is no prefix of {name}")
+    return frozenset(trie().legal_ids(parser, state, qwen3_5_vocabulary().eos_ids))
+
+
+def engine_words(subject: Subject, core: str | None, prefix: bytes) -> torch.Tensor:
+    """The engine's packed mask after `prefix`, which is fed as the longest tokens that spell it."""
+    compiled, _ = compiler().compile(subject.constraint, core=core)
+    matcher = compiled.new_matcher()
+    matcher.preview(longest_tokens(prefix))
+    matcher.confirm()
+    row = torch.full((qwen3_5_vocabulary().num_words,), -1, dtype=torch.int32)
+    matcher.fill(row)
+    return row
+
+
+@functools.cache
+def _ids_by_bytes() -> dict[bytes, int]:
+    return {data: i for i, data in enumerate(oracle_bytes(qwen3_5_vocabulary())) if data}
+
+
+def longest_tokens(data: bytes) -> list[int]:
+    """Spell `data` with the longest matching token at each step."""
+    known, ids, start = _ids_by_bytes(), [], 0
+    while start < len(data):
+        end = next(end for end in range(len(data), start, -1) if data[start:end] in known)
+        ids.append(known[data[start:end]])
+        start = end
+    return ids
+
+
+def check_masks(subject: Subject, core: str) -> Verdict:
+    """Every bit of every judged state of one subject on one core."""
+    started = time.perf_counter()
+    vocabulary = qwen3_5_vocabulary()
+    check = f"{subject.name} ({core})"
+    num_open: list[int] = []
+    for prefix in subject.prefixes:
+        try:
+            found = unpack(engine_words(subject, core, prefix))
+        except RequestError as error:
+            return inconclusive(NAME, check, f"the core does not take this grammar: {error}")
+        expected = oracle_ids(subject.name, prefix)
+        num_open.append(len(expected))
+        if found != expected:
+            return _mask_failure(subject, core, prefix, found ^ expected).timed(time.perf_counter() - started)
+    detail = f"{len(num_open)} states; open ids in each: {', '.join(f'{n:,}' for n in num_open)}"
+    n = len(num_open) * vocabulary.logits_width
+    verdict = passed(NAME, check, n=n, visible=ONE_BIT, detail=detail, clauses=("VOC-3", "VOC-4", "VOC-5"))
+    return verdict.timed(time.perf_counter() - started)
+
+
+def _mask_failure(subject: Subject, core: str, prefix: bytes, wrong: set[int]) -> Verdict:
+    vocabulary = qwen3_5_vocabulary()
+    shown = ", ".join(f"{i} {vocabulary.render(i)}" for i in sorted(wrong)[:MAX_SHOWN])
+    case = {
+        "kind": "mask",
+        "replay": f"{__name__}:replay",
+        "subject": subject.name,
+        "core": core,
+        "prefix": prefix.hex(),
+    }
+    return failed(
+        NAME,
+        f"{subject.name} ({core})",
+        case=case,
+        n=vocabulary.logits_width,
+        visible=ONE_BIT,
+        worst_error=len(wrong),
+        detail=f"after {prefix!r}: {len(wrong)} wrong bits: {shown}",
+    )
+
+
+def replay(case: dict[str, Any]) -> list[Line]:
+    """The engine's mask and the oracle's legal set of one case, with the ids in which they differ."""
+    subject = next(subject for subject in SUBJECTS if subject.name == case["subject"])
+    prefix = bytes.fromhex(case["prefix"])
+    found = unpack(engine_words(subject, case["core"], prefix))
+    expected = oracle_ids(subject.name, prefix)
+    render = qwen3_5_vocabulary().render
+    lines = [line("open ids", len(found), len(expected))]
+    for token_id in sorted(found ^ expected)[:MAX_SHOWN]:
+        lines.append(line(f"{token_id} {render(token_id)}", token_id in found, token_id in expected))
+    return lines
+
+
+def check_sampling(seed: int, ops: str, rows: int) -> Verdict:
+    """Sampling from `rows` rows of full width under real masks, at every break point of the oracle's law."""
+    started = time.perf_counter()
+    num_probes = 0
+    for index in range(rows):
+        case = wide_case(seed, ops, index)
+        law = oracle_law(case)
+        probes = oracles.sample.probe_uniforms(oracles.sample.breakpoints(law), exact=False)
+        drawn = op_draws(case, probes)
+        num_probes += len(probes)
+        for u, token in zip(probes, drawn, strict=True):
+            if token != oracles.sample.draw(law, u):
+                verdict = failed(NAME, "sampling at full width", case=case | {"uniform": u}, n=num_probes)
+                return verdict.timed(time.perf_counter() - started)
+    width = qwen3_5_vocabulary().logits_width
+    visible = Visible("a break moved by one step of 2^-24", 2.0**-24)
+    detail = f"{rows} rows of {width:,} logits, ids at and past V and control ids made most likely"
+    verdict = passed(NAME, "sampling at full width", n=num_probes, visible=visible, detail=detail)
+    return verdict.timed(time.perf_counter() - started)
+
+
+def wide_case(seed: int, ops: str, index: int) -> dict[str, Any]:
+    """Row `index`: logits that favour padding and control ids, a real state's mask, one of the settings."""
+    vocabulary = qwen3_5_vocabulary()
+    generator = np.random.default_rng([seed, 2, index])
+    logits = (generator.standard_normal(vocabulary.logits_width) * 2).astype(np.float32)
+    logits[vocabulary.size :] = 60.0
+    logits[list(vocabulary.ids_of(TokenClass.CONTROL) + vocabulary.ids_of(TokenClass.UNGENERABLE))] = 50.0
+    name, state = ROW_STATES[index % len(ROW_STATES)]
+    subject = next(subject for subject in SUBJECTS if subject.name == name)
+    legal = oracle_ids(name, subject.prefixes[state])
+    generated = generator.choice(sorted(legal), size=8)
+    return sample_case(
+        logits,
+        SETTINGS[index % len(SETTINGS)],
+        0.0,
+        ops=ops,
+        vocab_size=vocabulary.size,
+        candidate_cap=CAP,
+        allowed_bitmask=pack(legal, vocabulary.size),
+        counts=np.bincount(generated, minlength=vocabulary.size).astype(np.int32),
+    )
+
+
+def op_draws(case: dict[str, Any], uniforms: list[float]) -> list[int]:
+    """The ids the op set draws from one case's row at each uniform; -1 where it reports no law."""
+    ops = get_ops(case["ops"])
+    settings = SamplingBatch.from_settings([SamplingSettings(**case["settings"])])
+    candidates = ops.select_candidates(
+        torch.from_numpy(decode(case["logits"], "float32"))[None],
+        settings,
+        vocab_size=case["vocab_size"],
+        candidate_cap=case["candidate_cap"],
+        allowed_bitmask=torch.from_numpy(decode(case["allowed_bitmask"], "int32"))[None],
+        counts=torch.from_numpy(decode(case["counts"], "int32"))[None],
+    )
+    law = ops.target_law(candidates, settings)
+    if int(law.status[0]) != RowStatus.OK:
+        return [-1] * len(uniforms)
+    times = len(uniforms)
+    many = type(law)(law.token_ids.expand(times, -1), law.probs.expand(times, -1), law.status.expand(times))
+    return ops.draw(many, torch.tensor(uniforms, dtype=torch.float64)).tolist()
