@@ -1,7 +1,7 @@
 """One request's output: its matcher, committed tokens and budget; moved by preview, then confirm or discard.
 
 `preview` takes the tokens that a round really produced, fixes the prefix that will be committed (completion
-id, budget, cancellation) and leaves the matcher provisional. `confirm` makes it real and cannot fail; `discard`
+id, budget, cancellation) and leaves the matcher provisional. `confirm` makes it real, cannot fail; `discard`
 restores everything. While a preview is open nothing else may be asked of the matcher.
 A completion id ends the output and is committed but not published; it spends budget like any token.
 """
