@@ -1,6 +1,6 @@
 """The languages of the real-vocabulary gate, each written twice: for the engine, and as the oracle's rules.
 
-The oracle's loops are left-recursive, so that its chart stays small over long text. Every prefix names a state
+The loops of the oracle are left-recursive, so that its chart stays small. Every prefix names a state
 in which the mask is judged; some end inside a character.
 """
 

@@ -1,6 +1,6 @@
 """Gate: on the real vocabulary every id's bit is right, and sampling is exact on rows that wide.
 
-The oracle tries all 248,077 tokens at once by walking their byte trie with an Earley parse; equal parse states
+The oracle tries all 248,077 tokens at once by walking their byte trie with an Earley parse; equal states
 are merged, so that a walk is a table look-up per byte. The engine's mask must hold exactly the oracle's ids,
 with control ids closed, completion ids open only at an end, nothing at or past V. Both cores are judged.
 """
