@@ -1,0 +1,236 @@
+"""One compiled grammar per equal request, built once and kept within a byte budget (contract 2, CACHE).
+
+A request's key is its kind, source, framing, forced core, the vocabulary's fingerprint and both cores'
+versions. A hit parses nothing. On a miss one caller builds while equal callers wait; at most
+`max_cold_builds` different keys build at once, hits and waiters take no slot, and no lock is held while
+building. Refused sources are remembered and refused again in the same words. Evicted objects keep working.
+"""
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from functools import cached_property
+
+import attrs
+
+from engine.errors import ErrorKind, IntegrityError, RequestError
+from engine.request import CacheOutcome, ConstraintKind, OutputConstraint
+from engine.text.choice import choice_grammar
+from engine.text.cores import llguidance_core, xgrammar_core
+from engine.text.cores.base import CompiledCore, Core
+from engine.text.cores.select import LLGUIDANCE, XGRAMMAR_DYNAMIC, plan
+from engine.text.gbnf import parse_gbnf
+from engine.text.matcher import Matcher
+from engine.text.regex import regex_grammar
+from engine.text.rules import Grammar, trim
+from engine.text.vocabulary import Vocabulary
+
+ERROR_KINDS = {
+    ConstraintKind.GRAMMAR: ErrorKind.INVALID_GRAMMAR,
+    ConstraintKind.CHOICE: ErrorKind.INVALID_CHOICE,
+    ConstraintKind.REGEX: ErrorKind.INVALID_REGEX,
+}
+FAILURES_KEPT = 1024
+
+
+@attrs.frozen(eq=False)
+class CompiledConstraint:
+    """An immutable compiled language, shared by reference; every request gets its own matcher from it."""
+
+    key: str
+    core_name: str
+    vocabulary_fingerprint: str
+    grammar: Grammar
+    nbytes: int
+    compile_seconds: float
+    _core: CompiledCore
+    _vocab_size: int
+
+    def new_matcher(self, vocabulary: Vocabulary | None = None) -> Matcher:
+        """A matcher at the start of the language.
+
+        Raises IntegrityError when the session's `vocabulary` is not the one this was compiled for.
+        """
+        if vocabulary is not None and vocabulary.fingerprint != self.vocabulary_fingerprint:
+            raise IntegrityError("the compiled grammar belongs to another vocabulary")
+        return Matcher(self._core.new_matcher(), self._vocab_size)
+
+
+@attrs.define
+class CacheCounts:
+    """What the cache has done, for observation and tests; `bytes_kept` is the present sum."""
+
+    hits: int = 0
+    built: int = 0
+    waited: int = 0
+    failed: int = 0
+    failed_again: int = 0
+    bytes_kept: int = 0
+    evicted_for_budget: int = 0
+    evicted_as_oversize: int = 0
+
+
+class _Build:
+    """One build in progress that equal callers wait for."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.result: CompiledConstraint | BaseException | None = None
+
+
+class ConstraintCompiler:
+    """The compile cache of one vocabulary; its index and cores start on the first constrained use."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, *, cache_bytes: int = 256 * 2**20, max_cold_builds: int = 2
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.counts = CacheCounts()
+        self._cores = _Cores(vocabulary)
+        self._cache_bytes = cache_bytes
+        self._slots = threading.BoundedSemaphore(max_cold_builds)
+        self._lock = threading.Lock()  # guards the four tables below, never held while building
+        self._kept: OrderedDict[str, CompiledConstraint] = OrderedDict()
+        self._failures: OrderedDict[str, RequestError] = OrderedDict()
+        self._building: dict[str, _Build] = {}
+
+    @property
+    def started(self) -> bool:
+        """Whether the vocabulary index exists: false until the first constrained use."""
+        return self._cores.started
+
+    def compile(
+        self, constraint: OutputConstraint, *, framing: str = "", core: str | None = None
+    ) -> tuple[CompiledConstraint, CacheOutcome]:
+        """The compiled language of a constraint, and how it was come by.
+
+        `core` forces a core by name instead of the rule in `select`. Raises RequestError for a source that
+        cannot be served exactly, each time the same; CoreFault, IntegrityError.
+        """
+        key = self._key(constraint, framing, core)
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+                self.counts.hits += 1
+                return kept, CacheOutcome.HIT
+            failure = self._failures.get(key)
+            if failure is not None:
+                self.counts.failed_again += 1
+                raise failure.with_traceback(None)
+            build = self._building.get(key)
+            mine = build is None
+            if build is None:
+                build = self._building[key] = _Build()
+        if mine:
+            self._run(build, key, constraint, core)
+        return self._outcome(build, mine)
+
+    def _run(self, build: _Build, key: str, constraint: OutputConstraint, core: str | None) -> None:
+        try:
+            with self._slots:
+                build.result = self._build(key, constraint, core)
+        except BaseException as error:
+            build.result = error
+        with self._lock:
+            del self._building[key]
+            if isinstance(build.result, CompiledConstraint):
+                self._keep(build.result)
+            elif isinstance(build.result, RequestError):
+                self._remember(key, build.result)
+        build.done.set()
+
+    def _outcome(self, build: _Build, mine: bool) -> tuple[CompiledConstraint, CacheOutcome]:
+        build.done.wait()
+        if isinstance(build.result, CompiledConstraint):
+            with self._lock:
+                self.counts.waited += not mine
+            return build.result, CacheOutcome.BUILT if mine else CacheOutcome.WAITED
+        assert build.result is not None, "a build that is done has a result"
+        raise build.result.with_traceback(None)
+
+    def _build(self, key: str, constraint: OutputConstraint, core: str | None) -> CompiledConstraint:
+        begin = time.perf_counter()
+        grammar = trim(self._parse(constraint), kind=ERROR_KINDS[constraint.kind])
+        chosen = plan(grammar, self.vocabulary, ERROR_KINDS[constraint.kind], forced=core)
+        compiled = self._cores.get(chosen.core_name).compile(chosen.grammar)
+        return CompiledConstraint(
+            key=key,
+            core_name=chosen.core_name,
+            vocabulary_fingerprint=self.vocabulary.fingerprint,
+            grammar=grammar,
+            nbytes=compiled.nbytes,
+            compile_seconds=time.perf_counter() - begin,
+            core=compiled,
+            vocab_size=self.vocabulary.size,
+        )
+
+    def _parse(self, constraint: OutputConstraint) -> Grammar:
+        if constraint.kind is ConstraintKind.GRAMMAR:
+            return parse_gbnf(constraint.source, self.vocabulary)
+        if constraint.kind is ConstraintKind.CHOICE:
+            return choice_grammar(constraint.choices)
+        return regex_grammar(constraint.source)
+
+    def _keep(self, compiled: CompiledConstraint) -> None:
+        self.counts.built += 1
+        if compiled.nbytes > self._cache_bytes:
+            self.counts.evicted_as_oversize += 1
+            return
+        self._kept[compiled.key] = compiled
+        self.counts.bytes_kept += compiled.nbytes
+        while self.counts.bytes_kept > self._cache_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self.counts.bytes_kept -= oldest.nbytes
+            self.counts.evicted_for_budget += 1
+
+    def _remember(self, key: str, failure: RequestError) -> None:
+        self.counts.failed += 1
+        self._failures[key] = failure
+        if len(self._failures) > FAILURES_KEPT:
+            self._failures.popitem(last=False)
+
+    def _key(self, constraint: OutputConstraint, framing: str, core: str | None) -> str:
+        """SHA-256 (hex) over length-prefixed parts, so that no two lists of parts run together."""
+        choices = sorted(set(constraint.choices))
+        parts = [constraint.kind.value, constraint.source, framing, core or "", *self._identity, *choices]
+        digest = hashlib.sha256()
+        for part in parts:
+            data = part.encode(errors="surrogatepass")
+            digest.update(b"%d:" % len(data) + data)
+        return digest.hexdigest()
+
+    @cached_property
+    def _identity(self) -> tuple[str, ...]:
+        versions = (f"xgrammar {xgrammar_core.VERSION}", f"llguidance {llguidance_core.VERSION}")
+        return (self.vocabulary.fingerprint, *versions)
+
+
+class _Cores:
+    """The cores of one vocabulary, each made by the first build that needs it."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._lock = threading.Lock()
+        self._made: dict[str, Core] = {}
+
+    @property
+    def started(self) -> bool:
+        return bool(self._made)
+
+    def get(self, name: str) -> Core:
+        """The core of this name; racing callers get the same one. Raises KeyError for an unknown name."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = self._make(name)
+            return self._made[name]
+
+    def _make(self, name: str) -> Core:
+        if name == LLGUIDANCE:
+            return llguidance_core.LlguidanceCore(self._vocabulary)
+        return xgrammar_core.XgrammarCore(self._vocabulary, dynamic=name == XGRAMMAR_DYNAMIC, info=self._info)
+
+    @cached_property
+    def _info(self) -> xgrammar_core.xgrammar.TokenizerInfo:
+        return xgrammar_core.tokenizer_info(self._vocabulary)

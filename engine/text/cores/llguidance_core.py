@@ -1,0 +1,231 @@
+"""llguidance behind the core protocol: Lark text in, masks out (facts: contract 7).
+
+Its lexer takes the longest match, so a terminal is one character, unless the grammar is handed over with
+fused terminals that `fusion` has proven to lose no parse. `no_forcing` keeps every legal token in the mask.
+A token the library refuses kills its matcher: every token is validated before it is consumed. EOS is handled
+here: the library's tokenizer knows the EOS ids only so that it never takes them for text.
+"""
+
+from importlib.metadata import version
+
+import attrs
+import numpy as np
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
+
+from engine.errors import CoreFault
+from engine.text.cores.base import last_word_bits, pack_ids, unlisted_ids
+from engine.text.cores.terminals import count_sign, rust_regex
+from engine.text.rules import (
+    Alt,
+    Bytes,
+    Chars,
+    ExcludeToken,
+    Expr,
+    Grammar,
+    Ref,
+    Repeat,
+    Seq,
+    Token,
+    features,
+    fold,
+    to_regular,
+)
+from engine.text.vocabulary import TokenClass, Vocabulary
+
+VERSION = version("llguidance")
+MATCHER_BYTES = 256 * 1024  # a matcher's lexer and parser at the start; the library reports no size
+NESTING = 32
+LIMITS = {
+    "max_items_in_row": 50_000,
+    "initial_lexer_fuel": 2_000_000,
+    "step_lexer_fuel": 2_000_000,
+    "step_max_items": 500_000,
+}
+
+
+class LlguidanceMatcher:
+    """One request's state in llguidance; the library's own matcher never sees an EOS id."""
+
+    def __init__(self, compiled: "LlguidanceCompiled", inner: LLMatcher, ended: bool) -> None:
+        self._compiled = compiled
+        self._inner = inner
+        self.terminated = ended
+
+    def may_end(self) -> bool:
+        """Whether the tokens so far are a member of the language."""
+        return self.terminated or self._inner.is_accepting()
+
+    def fill(self, words: np.ndarray) -> None:
+        """Write the legal set: clear what no grammar opens and decide the EOS bits here."""
+        compiled = self._compiled
+        self._inner.unsafe_compute_mask_ptr(words.__array_interface__["data"][0], words.nbytes)
+        if self._inner.is_error():
+            raise CoreFault(f"llguidance failed to fill a mask: {_first_line(self._inner.get_error())}")
+        if compiled.has_negated_tokens:
+            words &= compiled.openable_words
+        words[-1] &= compiled.last_word_bits
+        may_end = self._inner.is_accepting()
+        for word, bits in compiled.eos_words:
+            words[word] = words[word] | bits if may_end else words[word] & ~bits
+
+    def accept(self, token_id: int) -> bool:
+        """Take one token; asks first, because a refusal would kill the library's matcher."""
+        if self.terminated or not 0 <= token_id < self._compiled.vocab_size:
+            return False
+        if token_id in self._compiled.eos_ids:
+            self.terminated = self._inner.is_accepting()
+            return self.terminated
+        if token_id in self._compiled.ungenerable_ids or self._inner.validate_tokens([token_id]) != 1:
+            self._check("validate")
+            return False
+        if not self._inner.consume_token(token_id):
+            self._check("accept")
+            return False
+        return True
+
+    def _check(self, action: str) -> None:
+        if self._inner.is_error():
+            raise CoreFault(f"llguidance failed to {action} a token: {_first_line(self._inner.get_error())}")
+
+    def rollback(self, num_tokens: int) -> None:
+        """Take back the last tokens; an EOS is one of them and was never given to the library."""
+        ended = self.terminated and num_tokens > 0
+        if num_tokens > ended and not self._inner.rollback(num_tokens - ended):
+            raise CoreFault(f"llguidance failed to roll back: {_first_line(self._inner.get_error())}")
+        self.terminated = self.terminated and not ended
+
+    def fork(self) -> "LlguidanceMatcher":
+        """An independent matcher in the same state."""
+        return LlguidanceMatcher(self._compiled, self._inner.deep_copy(), self.terminated)
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0][:200]
+
+
+class LlguidanceCompiled:
+    """A pristine library matcher that every request's matcher is copied from."""
+
+    def __init__(self, pristine: LLMatcher, source: str, vocabulary: Vocabulary) -> None:
+        self._pristine = pristine
+        self.nbytes = MATCHER_BYTES + 64 * len(source)
+        self.vocab_size = vocabulary.size
+        self.eos_ids = frozenset(vocabulary.eos_ids)
+        self.ungenerable_ids = frozenset(vocabulary.ids_of(TokenClass.UNGENERABLE))
+        self.last_word_bits = last_word_bits(vocabulary.size)
+        self.has_negated_tokens = "<[^" in source
+        openable = vocabulary.ids_of(TokenClass.TEXT) + vocabulary.ids_of(TokenClass.CONTROL)
+        self.openable_words = pack_ids(openable, vocabulary)
+        eos = pack_ids(vocabulary.eos_ids, vocabulary)
+        self.eos_words = tuple((int(word), eos[word]) for word in np.flatnonzero(eos))
+
+    def new_matcher(self) -> LlguidanceMatcher:
+        """A matcher at the start of the language."""
+        return LlguidanceMatcher(self, self._pristine.deep_copy(), ended=False)
+
+
+class LlguidanceCore:
+    """llguidance bound to one vocabulary."""
+
+    name = "llguidance"
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        tokens = [vocabulary.core_bytes(token_id) for token_id in range(vocabulary.size)]
+        special = vocabulary.ids_of(TokenClass.CONTROL) + vocabulary.eos_ids
+        self._tokenizer = LLTokenizer(
+            TokenizerWrapper(_Tokens(tokens, special, vocabulary.eos_ids[0])),
+            n_vocab=vocabulary.size,
+            eos_token=list(vocabulary.eos_ids),
+        )
+
+    def compile(self, grammar: Grammar) -> LlguidanceCompiled:
+        """Compile a trimmed grammar. Raises CoreFault."""
+        source = to_lark(grammar, self._vocabulary)
+        limits = LLParserLimits(**LIMITS)
+        pristine = LLMatcher(self._tokenizer, LLMatcher.grammar_from_lark(source), log_level=0, limits=limits)
+        if pristine.is_error():
+            raise CoreFault(f"llguidance failed to compile a grammar: {_first_line(pristine.get_error())}")
+        return LlguidanceCompiled(pristine, source, self._vocabulary)
+
+
+@attrs.frozen
+class _Tokens:
+    """What the library's tokenizer wrapper asks of a tokenizer."""
+
+    tokens: list[bytes]
+    special_token_ids: tuple[int, ...]
+    eos_token_id: int
+    bos_token_id: None = None
+
+    def __call__(self, text: bytes) -> list[int]:
+        """The library wants an encoder for forced text; `no_forcing` leaves it unused."""
+        return []
+
+
+def to_lark(grammar: Grammar, vocabulary: Vocabulary) -> str:
+    """The grammar in llguidance's text form; a regular language without tokens is one terminal."""
+    regular = None if features(grammar).has_tokens else to_regular(grammar)
+    if regular is not None:
+        return f"{HEADER}start: T\nT: /{rust_regex(regular)}/\n"
+    return _LarkWriter(grammar, vocabulary).text()
+
+
+HEADER = '%llguidance {"no_forcing": true}\n'
+
+
+class _LarkWriter:
+    def __init__(self, grammar: Grammar, vocabulary: Vocabulary) -> None:
+        self._grammar = grammar
+        self._vocabulary = vocabulary
+        others = [name for name in grammar.rules if name != grammar.root]
+        self._names = {grammar.root: "start", **{name: f"r{i}" for i, name in enumerate(others)}}
+        self._terminals: dict[str, str] = {}
+        self._hoisted: list[str] = []
+
+    def text(self) -> str:
+        rules = [
+            f"{self._names[name]}: {fold(expr, self._visit)[0]}" for name, expr in self._grammar.rules.items()
+        ]
+        terminals = [f"{name}: /{pattern}/" for pattern, name in self._terminals.items()]
+        return HEADER + "\n".join([*rules, *self._hoisted, *terminals]) + "\n"
+
+    def _visit(self, node: Expr, parts: list[tuple[str, int]]) -> tuple[str, int]:
+        """Text and nesting; every group but a leaf is in parentheses."""
+        texts = [text for text, _ in parts]
+        nesting = 1 + max((depth for _, depth in parts), default=0)
+        if isinstance(node, Seq):
+            text = f"({' '.join(texts)})" if texts else EMPTY
+        elif isinstance(node, Alt):
+            text = f"({' | '.join(texts)})"
+        elif isinstance(node, Repeat):
+            text = f"({texts[0]}{count_sign(node)})"
+        else:
+            return self._leaf(node), 0
+        return (text, nesting) if nesting < NESTING else (self._hoist(text), 0)
+
+    def _hoist(self, text: str) -> str:
+        name = f"h{len(self._hoisted)}"
+        self._hoisted.append(f"{name}: {text}")
+        return name
+
+    def _leaf(self, node: Expr) -> str:
+        match node:
+            case Bytes():
+                characters = (self._terminal(Chars(((ord(c), ord(c)),))) for c in node.data.decode())
+                return f"({' '.join(characters)})" if node.data else EMPTY
+            case Chars():
+                return self._terminal(node)
+            case Token():
+                return f"<[{','.join(map(str, node.ids))}]>"
+            case ExcludeToken():
+                return f"<[^{','.join(map(str, unlisted_ids(self._vocabulary, node.ids)))}]>"
+            case Ref():
+                return self._names[node.name]
+        raise AssertionError(f"not a leaf: {node!r}")
+
+    def _terminal(self, expr: Expr) -> str:
+        return self._terminals.setdefault(rust_regex(expr), f"T{len(self._terminals)}")
+
+
+EMPTY = '""'

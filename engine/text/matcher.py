@@ -1,0 +1,143 @@
+"""One request's mutable position in its language, moved by transactions (contract: TXN-3 to TXN-9).
+
+A preview takes tokens provisionally; `confirm` makes them committed and cannot fail, `discard` takes them
+back. A look-ahead takes tokens for the length of a `with` block and always takes them back, on exceptions
+too. The two exclude each other and themselves: anything out of order is a TransactionError. Nothing is copied
+and no history is replayed; undo is the core's rollback by exactly the tokens that were accepted.
+"""
+
+import enum
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from jaxtyping import Int32
+from torch import Tensor
+
+from engine.errors import CoreFault, TransactionError
+from engine.text.cores.base import CoreMatcher
+
+
+class _State(enum.Enum):
+    IDLE = "idle"
+    PREVIEW = "an output preview is open"
+    LOOK_AHEAD = "a look-ahead is open"
+
+
+class Matcher:
+    """A core matcher with its transaction; `num_*` count what it has done, for observation."""
+
+    def __init__(self, core: CoreMatcher, vocab_size: int) -> None:
+        self._core = core
+        self._state = _State.IDLE
+        self._num_provisional = 0
+        self.vocab_size = vocab_size
+        self.num_committed = 0
+        self.num_fills = 0
+        self.num_accepts = 0
+        self.num_rollbacks = 0
+
+    @property
+    def may_end(self) -> bool:
+        """Whether everything taken so far, provisional tokens included, is a member of the language."""
+        return self._core.may_end()
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the last token taken is a completion id: nothing more is legal."""
+        return self._core.terminated
+
+    @property
+    def previewing(self) -> bool:
+        """Whether an output preview is open."""
+        return self._state is _State.PREVIEW
+
+    def fill(self, row: Int32[Tensor, "words"]) -> None:
+        """Write the legal set of the current state into a contiguous CPU row; all zero once terminated.
+
+        Raises TransactionError while a preview is open, CoreFault.
+        """
+        self.fill_words(row.numpy())
+
+    def fill_words(self, words: np.ndarray) -> None:
+        """`fill` for the numpy view of a row, int32 of shape (words,)."""
+        if self._state is _State.PREVIEW:
+            raise TransactionError("masks were asked for while an output preview is open")
+        if self._core.terminated:
+            words[:] = 0
+            return
+        self.num_fills += 1
+        self._core.fill(words)
+
+    @contextmanager
+    def look_ahead(self) -> Iterator["Matcher"]:
+        """Hypothetical tokens: `accept` inside the block, everything accepted is taken back at its end."""
+        self._require_idle()
+        self._state = _State.LOOK_AHEAD
+        try:
+            yield self
+        finally:
+            self._undo()
+
+    def accept(self, token_id: int) -> bool:
+        """Take one hypothetical token; False leaves the state as it was. Only inside a look-ahead.
+
+        Raises TransactionError, CoreFault.
+        """
+        if self._state is not _State.LOOK_AHEAD:
+            raise TransactionError("a token was offered outside a look-ahead")
+        return self._take(token_id)
+
+    def preview(self, token_ids: Sequence[int]) -> int:
+        """Take really produced tokens provisionally, all or none, and return how many.
+
+        Raises TransactionError when a transaction is open; CoreFault for a token that the language refuses
+        (then nothing is open and the state is as before).
+        """
+        self._require_idle()
+        self._state = _State.PREVIEW
+        try:
+            for index, token_id in enumerate(token_ids):
+                if not self._take(token_id):
+                    raise CoreFault(f"token {token_id} at index {index} of a preview is not legal")
+        except BaseException:
+            self._undo()
+            raise
+        return self._num_provisional
+
+    def confirm(self) -> None:
+        """Make the open preview real; without one nothing changes. Checks nothing and cannot fail."""
+        self.num_committed += self._num_provisional
+        self._num_provisional = 0
+        self._state = _State.IDLE
+
+    def discard(self) -> None:
+        """Take the open preview back. Raises TransactionError without one."""
+        if self._state is not _State.PREVIEW:
+            raise TransactionError("there is no output preview to discard")
+        self._undo()
+
+    def fork(self) -> "Matcher":
+        """An independent matcher in the same committed state. Raises TransactionError inside a transaction."""
+        self._require_idle()
+        twin = Matcher(self._core.fork(), self.vocab_size)
+        twin.num_committed = self.num_committed
+        return twin
+
+    def _take(self, token_id: int) -> bool:
+        self.num_accepts += 1
+        if not self._core.accept(token_id):
+            return False
+        self._num_provisional += 1
+        return True
+
+    def _undo(self) -> None:
+        taken, self._num_provisional = self._num_provisional, 0
+        self._state = _State.IDLE
+        if taken:
+            self.num_rollbacks += 1
+            self._core.rollback(taken)
+
+    def _require_idle(self) -> None:
+        if self._state is not _State.IDLE:
+            raise TransactionError(self._state.value)
