@@ -154,7 +154,8 @@ def trim(
     """The same language with a root that no rule refers to and only parts that some string needs.
 
     Drops alternatives that derive nothing, rules that cannot be reached, a rule's alternative that is the
-    rule itself, and repeat minimums over a nullable body. Raises EmptyLanguage (of `kind`, at `location`).
+    rule itself, and repeat minimums over a nullable body; gathers single characters into one class.
+    Raises EmptyLanguage (of `kind`, at `location`).
     """
     productive, nullable = productive_rules(grammar), nullable_rules(grammar)
     if grammar.root not in productive:
@@ -189,11 +190,12 @@ def _trimmed(expr: Expr, productive: frozenset[str], nullable: frozenset[str]) -
         if isinstance(node, Seq):
             return NOTHING if NOTHING in parts else seq(parts)
         if isinstance(node, Alt):
-            return alt([part for part in parts if part != NOTHING])
+            return _with_one_class(alt([part for part in parts if part != NOTHING]))
         if isinstance(node, Repeat):
             if parts[0] == NOTHING:
                 return EPSILON if node.min == 0 else NOTHING
-            return repeat(parts[0], 0 if is_nullable(parts[0], nullable) else node.min, node.max)
+            minimum = 0 if is_nullable(parts[0], nullable) else node.min
+            return repeat(_as_class(parts[0]) or parts[0], minimum, node.max)
         return node
 
     return fold(expr, visit)
@@ -201,6 +203,23 @@ def _trimmed(expr: Expr, productive: frozenset[str], nullable: frozenset[str]) -
 
 def _chars_or_nothing(characters: Chars) -> Expr:
     return characters if characters.ranges else NOTHING
+
+
+def _as_class(expr: Expr) -> Chars | None:
+    """The character set that an expression is, written as a class or as one literal character."""
+    if isinstance(expr, Bytes):
+        text = expr.data.decode(errors="ignore")
+        return chars([(ord(text), ord(text))]) if len(text) == 1 and text.encode() == expr.data else None
+    return expr if isinstance(expr, Chars) else None
+
+
+def _with_one_class(expr: Expr) -> Expr:
+    """An alternation whose single characters are gathered in one class, where the first of them stood."""
+    classes = [c for item in expr.items if (c := _as_class(item))] if isinstance(expr, Alt) else []
+    if len(classes) < 2:
+        return expr
+    merged = chars([pair for c in classes for pair in c.ranges])
+    return alt([merged if _as_class(item) else item for item in children(expr)])
 
 
 def _without_itself(expr: Expr, name: str) -> Expr:

@@ -247,6 +247,8 @@ def to_regular(grammar: Grammar, *, size_cap: int = REGULAR_SIZE_CAP) -> Expr | 
 
     The grammar should be trimmed. Token terminals stay as they are. `size_cap` bounds the written-out nodes.
     """
+    if sum(1 for expr in grammar.rules.values() for _ in walk(expr)) > size_cap:
+        return None
     solver = _Solver(grammar, size_cap)
     for group in components(grammar):
         for solver.rightmost in (True, False):
