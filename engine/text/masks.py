@@ -1,9 +1,9 @@
-"""The legal sets of a verification window, packed, in a buffer the caller owns (contract 6, MASK-1 to MASK-12).
+"""The legal sets of a verification window, packed, in a buffer the caller owns (contract 6).
 
-Word id // 32, bit id % 32, 1 = legal; ceil(V / 32) int32 words a row; bits at and past V are zero. Row i is the
-legal set after the first i drafts. The walk ends at an empty set (DEAD_END), at a draft that is not legal (its
-own row is READY: the proposal is at fault), after a completion id, or with the bonus row. Every row of the
-buffer is written: rows without a legal set hold a harmless filler and are never sampled from.
+Word id // 32, bit id % 32, 1 = legal; ceil(V / 32) int32 words a row; bits at and past V are zero. Row i is
+the legal set after the first i drafts. The walk ends at an empty set (DEAD_END), at a draft that is not legal
+(its own row is READY: the proposal is at fault), after a completion id, or with the bonus row. Every row of
+the buffer is written: rows without a legal set hold a harmless filler and are never sampled from.
 """
 
 import enum
@@ -37,7 +37,7 @@ def fill_window(
     drafts: Sequence[int],
     out: Int32[Tensor, "positions words"],
     *,
-    banned_bitmask: Int32[Tensor, "words"] | None = None,
+    banned_bitmask: Int32[Tensor, " words"] | None = None,
 ) -> tuple[PositionState, ...]:
     """Write one row for each prefix of `drafts`, and filler into the rows past the window.
 

@@ -52,7 +52,7 @@ class Matcher:
         """Whether an output preview is open."""
         return self._state is _State.PREVIEW
 
-    def fill(self, row: Int32[Tensor, "words"]) -> None:
+    def fill(self, row: Int32[Tensor, " words"]) -> None:
         """Write the legal set of the current state into a contiguous CPU row; all zero once terminated.
 
         Raises TransactionError while a preview is open, CoreFault.
@@ -118,7 +118,7 @@ class Matcher:
         self._undo()
 
     def fork(self) -> "Matcher":
-        """An independent matcher in the same committed state. Raises TransactionError inside a transaction."""
+        """An independent matcher in the same committed state. Raises TransactionError in a transaction."""
         self._require_idle()
         twin = Matcher(self._core.fork(), self.vocab_size)
         twin.num_committed = self.num_committed

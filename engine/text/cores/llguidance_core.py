@@ -35,12 +35,9 @@ from engine.text.vocabulary import TokenClass, Vocabulary
 VERSION = version("llguidance")
 MATCHER_BYTES = 256 * 1024  # a matcher's lexer and parser at the start; the library reports no size
 NESTING = 32
-LIMITS = {
-    "max_items_in_row": 50_000,
-    "initial_lexer_fuel": 2_000_000,
-    "step_lexer_fuel": 2_000_000,
-    "step_max_items": 500_000,
-}
+LIMITS = LLParserLimits(
+    max_items_in_row=50_000, initial_lexer_fuel=2_000_000, step_lexer_fuel=2_000_000, step_max_items=500_000
+)
 
 
 class LlguidanceMatcher:
@@ -142,8 +139,8 @@ class LlguidanceCore:
     def compile(self, grammar: Grammar) -> LlguidanceCompiled:
         """Compile a trimmed grammar. Raises CoreFault."""
         source = to_lark(grammar, self._vocabulary)
-        limits = LLParserLimits(**LIMITS)
-        pristine = LLMatcher(self._tokenizer, LLMatcher.grammar_from_lark(source), log_level=0, limits=limits)
+        text = LLMatcher.grammar_from_lark(source)
+        pristine = LLMatcher(self._tokenizer, text, log_level=0, limits=LIMITS)
         if pristine.is_error():
             raise CoreFault(f"llguidance failed to compile a grammar: {_first_line(pristine.get_error())}")
         return LlguidanceCompiled(pristine, source, self._vocabulary)

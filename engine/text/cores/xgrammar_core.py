@@ -38,9 +38,9 @@ class XgrammarMatcher:
     def __init__(self, compiled: "XgrammarCompiled", inner: xgrammar.GrammarMatcher, ended: bool) -> None:
         self._compiled = compiled
         self._inner = inner
-        self._fill = inner._handle.fill_next_token_bitmask
-        self._accept = inner._handle.accept_token
-        self._is_completed = inner._handle.is_completed
+        self._fill = inner.fill_next_token_bitmask
+        self._accept = inner.accept_token
+        self._is_completed = inner.is_completed
         self.terminated = ended
 
     def may_end(self) -> bool:
@@ -50,7 +50,7 @@ class XgrammarMatcher:
     def fill(self, words: np.ndarray) -> None:
         """Write the legal set; the library writes the EOS bits where the root is complete."""
         try:
-            self._fill(words, 0, False)
+            self._fill(words)
         except RuntimeError as error:
             raise CoreFault(f"xgrammar failed to fill a mask: {error}") from error
         words[-1] &= self._compiled.last_word_bits
@@ -65,7 +65,7 @@ class XgrammarMatcher:
         if token_id in self._compiled.ungenerable_ids:
             return False
         try:
-            return self._accept(token_id, False)
+            return self._accept(token_id)
         except RuntimeError as error:
             raise CoreFault(f"xgrammar failed to accept token {token_id}: {error}") from error
 
