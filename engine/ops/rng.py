@@ -33,7 +33,8 @@ def philox4x32(counter: Int64[Tensor, "rows 4"], key: Int64[Tensor, "rows 2"]) -
     """Return the four output words of Philox4x32-10 for every row.
 
     All words are in [0, 2**32). Words 0 and 2 are multiplied, words 1 and 3 mixed in; each pair
-    travels as one tensor of two columns. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+    travels as one tensor of two columns. Source: Salmon et al., "Parallel random numbers: as easy as
+    1, 2, 3" (2011).
     """
     multiplied, mixed = counter[:, 0::2], counter[:, 1::2]
     device = counter.device
