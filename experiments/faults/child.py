@@ -92,7 +92,8 @@ def run_gate(check: str) -> Outcome:
 
     name, _, path = check.removeprefix(GATE).partition("/")
     chosen = tuple(gate for gate in GATES if gate.name == name)
-    scope = Scope(size=Size.QUICK, paths=(path,) if path else PATHS, vocab="toy")
+    ops = chosen[0].only_ops[0] if chosen else ""
+    scope = Scope(size=Size.QUICK, paths=(path,) if path else PATHS, ops=ops, vocab="toy")
     verdicts = [verdict for job in jobs(scope, chosen) for verdict in run_job(job)]
     for verdict in verdicts:
         if verdict.status == "FAIL":
