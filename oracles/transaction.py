@@ -6,14 +6,14 @@ and nothing after a completion id; masks cannot be asked for while a preview is 
 empty legal set, at an illegal draft and after a completion id.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
 from oracles import masks
 from oracles.grammar_prefix import Earley
 
-RowKind = Literal["ready", "dead_end", "unreachable"]
+RowKind = Literal["ready", "dead_end", "dead_end_by_bans", "unreachable"]
 
 
 class OutOfOrderError(Exception):
@@ -65,18 +65,23 @@ class MatcherModel:
         self._need(self.pending is None)
         return self._legal(self.committed)
 
-    def look_ahead(self, drafts: Sequence[int]) -> list[Row]:
-        """Return one row for each prefix of `drafts`, the empty one and the whole one included."""
+    def look_ahead(self, drafts: Sequence[int], banned: Set[int] = frozenset()) -> list[Row]:
+        """Return one row for each prefix of `drafts`, the empty one and the whole one included.
+
+        Banned ids stay in the rows' sets; a set they empty is a dead end, a banned draft ends the walk.
+        """
         self._need(self.pending is None)
         rows: list[Row] = []
         for index in range(len(drafts) + 1):
             prefix = self.committed + tuple(drafts[:index])
             legal = self._legal(prefix)
-            if not legal:
-                rows.append(Row("dead_end" if not self._ended(prefix) else "unreachable"))
+            if self._ended(prefix):
+                break
+            if not legal - banned:
+                rows.append(Row("dead_end_by_bans" if legal else "dead_end"))
                 break
             rows.append(Row("ready", legal))
-            if index == len(drafts) or drafts[index] not in legal:
+            if index == len(drafts) or drafts[index] not in legal - banned:
                 break
         return rows + [Row("unreachable")] * (len(drafts) + 1 - len(rows))
 

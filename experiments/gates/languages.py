@@ -7,7 +7,8 @@ ids that are never generated, and a width that is no multiple of 32.
 """
 
 import random
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from experiments.gates import spelling
@@ -181,6 +182,37 @@ def respell(
     options = root.options if isinstance(root, Alt) else (root,)
     texts = [option.text for option in options if isinstance(option, Literal)]
     return Source("choice", choices=tuple(texts), rules=choice_rules(texts))
+
+
+def features(source: Source) -> Counter[str]:
+    """Count 1 for each feature of a source that the sweeps must meet often enough."""
+    nodes = [node for body in source.rules.values() for node in _nodes(body)]
+    reached = {name: _reached(source.rules, name) for name in source.rules}
+    return Counter(
+        {
+            "recursive": any(name in reached[name] for name in {ROOT, *reached[ROOT]}),
+            "nullable": any((isinstance(n, Repeat) and n.low == 0) or n == Literal("") for n in nodes),
+            "token terminals": any(isinstance(n, TokenSet) for n in nodes),
+        }
+    )
+
+
+def _nodes(node: Expression) -> Iterator[Expression]:
+    yield node
+    parts = node.parts if isinstance(node, Seq) else node.options if isinstance(node, Alt) else ()
+    for part in (node.body,) if isinstance(node, Repeat) else parts:
+        yield from _nodes(part)
+
+
+def _reached(rules: Mapping[str, Expression], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for node in _nodes(rules.get(waiting.pop(), Literal(""))):
+            if isinstance(node, Ref) and node.name not in found:
+                found.add(node.name)
+                waiting.append(node.name)
+    return found
 
 
 def _maybe(rng: random.Random) -> spelling.Maybe:
