@@ -14,6 +14,8 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from engine.errors import CoreFault
 from engine.text.cores.base import last_word_bits, pack_ids, unlisted_ids
+from engine.text.cores.fusion import fuse
+from engine.text.cores.positions import Fused
 from engine.text.cores.terminals import count_sign, rust_regex
 from engine.text.rules import (
     Alt,
@@ -162,10 +164,12 @@ class _Tokens:
 
 def to_lark(grammar: Grammar, vocabulary: Vocabulary) -> str:
     """The grammar in llguidance's text form; a regular language without tokens is one terminal."""
-    regular = None if features(grammar).has_tokens else to_regular(grammar)
+    if features(grammar).has_tokens:
+        return _LarkWriter(grammar, vocabulary).text()
+    regular = to_regular(grammar)
     if regular is not None:
         return f"{HEADER}start: T\nT: /{rust_regex(regular)}/\n"
-    return _LarkWriter(grammar, vocabulary).text()
+    return _LarkWriter(fuse(grammar), vocabulary).text()
 
 
 HEADER = '%llguidance {"no_forcing": true}\n'
@@ -206,13 +210,15 @@ class _LarkWriter:
         self._hoisted.append(f"{name}: {text}")
         return name
 
-    def _leaf(self, node: Expr) -> str:
+    def _leaf(self, node: Expr | Fused) -> str:
         match node:
             case Bytes():
                 characters = (self._terminal(Chars(((ord(c), ord(c)),))) for c in node.data.decode())
                 return f"({' '.join(characters)})" if node.data else EMPTY
             case Chars():
                 return self._terminal(node)
+            case Fused():
+                return self._terminal(node.expr)
             case Token():
                 return f"<[{','.join(map(str, node.ids))}]>"
             case ExcludeToken():
