@@ -4,7 +4,7 @@
 first tokens, runs one round over all resident requests and commits it. More requests than lanes wait in
 order. Pausing happens between steps: the session keeps its matcher, the lane is kept as a snapshot or built
 again from the history. Which lane or row a request has never changes its tokens; `arrange` may permute the
-rows of a round to show it.
+rows of a round to show it. `observe` is told every committed row.
 """
 
 import collections
@@ -27,6 +27,7 @@ from engine.runtime.contract import (
     Program,
     RowFailure,
     RowInput,
+    RowResult,
 )
 from engine.runtime.lanes import pack_ids
 from engine.runtime.options import check_options, dead_end, row_error
@@ -89,6 +90,10 @@ def keep_order(handles: list[RequestHandle]) -> list[RequestHandle]:
     return handles
 
 
+def see_nothing(handle: RequestHandle, result: RowResult) -> None:
+    """Observe no round."""
+
+
 class Engine:
     """One vocabulary, one program, one compiler."""
 
@@ -99,9 +104,10 @@ class Engine:
         compiler: ConstraintCompiler,
         *,
         arrange: Callable[[list[RequestHandle]], list[RequestHandle]] = keep_order,
+        observe: Callable[[RequestHandle, RowResult], None] = see_nothing,
     ) -> None:
         self._vocabulary, self._program, self._compiler = vocabulary, program, compiler
-        self._arrange = arrange
+        self._arrange, self._observe = arrange, observe
         self._eos_ids = frozenset(vocabulary.eos_ids)
         self._waiting: collections.deque[RequestHandle] = collections.deque()
         self._resident: list[RequestHandle] = []
@@ -138,12 +144,10 @@ class Engine:
 
     def _refuse_dead_start(self, session: OutputSession, settings: SamplingSettings) -> None:
         words = torch.empty((1, words_for(self._vocabulary.size)), dtype=torch.int32)
-        state = session.fill((), words)[0]
-        if state is PositionState.DEAD_END:
-            raise dead_end(0, 0, by_bans=False)
         banned = settings.banned_token_ids
-        if banned and not bool((words[0] & ~pack_ids(banned, self._vocabulary.size)).any()):
-            raise dead_end(0, 0, by_bans=True)
+        state = session.fill((), words, pack_ids(banned, self._vocabulary.size) if banned else None)[0]
+        if state is not PositionState.READY:
+            raise dead_end(0, 0, by_bans=state is PositionState.DEAD_END_BY_BANS)
 
     def cancel(self, handle: RequestHandle) -> None:
         """End a request; a round in flight commits nothing for it."""
@@ -242,6 +246,7 @@ class Engine:
             handles[row].token_ids.extend(token_ids)
             handles[row].stats.add(pending.rows[row])
             stats.add(pending.rows[row])
+            self._observe(handles[row], pending.rows[row])
             if decision.finish is not None:
                 self._finish(handles[row], decision.finish)
 

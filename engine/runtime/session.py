@@ -70,14 +70,19 @@ class OutputSession:
         """Number of tokens that the budget still licenses."""
         return self._max_tokens - len(self.token_ids)
 
-    def fill(self, drafts: Sequence[int], out: Int32[Tensor, "positions words"]) -> tuple[PositionState, ...]:
+    def fill(
+        self,
+        drafts: Sequence[int],
+        out: Int32[Tensor, "positions words"],
+        banned: Int32[Tensor, " words"] | None = None,
+    ) -> tuple[PositionState, ...]:
         """Write the legal sets along `drafts`; the matcher is as before afterwards, on exceptions too."""
         self._require_closed()
         if self._matcher is None:
             raise TransactionError("masks were asked for an unconstrained output")
         begin = time.thread_time()
         try:
-            states = fill_window(self._matcher, drafts, out)
+            states = fill_window(self._matcher, drafts, out, banned_bitmask=banned)
         finally:
             self._cost.mask_seconds += time.thread_time() - begin
         computed = sum(state in (PositionState.READY, PositionState.DEAD_END) for state in states)

@@ -40,20 +40,20 @@ class DFlash2Drafter:
     """Draws a chain position by position from q, keyed by (seed, logical position of the draft)."""
 
     def __init__(self, model: CandidateModel, num_drafts: int) -> None:
-        self._model = model
+        self.model = model
         self.num_drafts = num_drafts
 
     def propose(self, lanes: Sequence[Lane], ops: OpSet) -> Drafts:
         """Return one chain per lane, with the candidates and probabilities that each draft came from."""
         histories = [lane.history for lane in lanes]
-        candidate_ids, unary = self._model.unary(histories, self.num_drafts)
+        candidate_ids, unary = self.model.unary(histories, self.num_drafts)
         temperature = torch.tensor([lane.settings.temperature for lane in lanes], dtype=torch.float64)
         seeds = torch.tensor([lane.seed_bits for lane in lanes])
         positions = torch.tensor([lane.num_generated for lane in lanes])
         chosen = torch.tensor([history[-1] for history in histories])
         draft_ids, draft_probs = [], []
         for j in range(self.num_drafts):
-            scores = unary[:, j] + self._model.pair(chosen, candidate_ids[:, j])
+            scores = unary[:, j] + self.model.pair(chosen, candidate_ids[:, j])
             choice = ops.propose(scores, temperature, ops.uniforms(seeds, positions + j, Purpose.PROPOSAL))
             chosen = candidate_ids[:, j].gather(1, choice.index[:, None])[:, 0]
             draft_ids.append(chosen)
@@ -69,7 +69,7 @@ class DFlash2Drafter:
     ) -> tuple[tuple[int, ...], ...]:
         chains = torch.stack(draft_ids, dim=1).tolist()
         return tuple(
-            tuple(chain[: self._model.extent(history, self.num_drafts)])
+            tuple(chain[: self.model.extent(history, self.num_drafts)])
             for history, chain in zip(histories, chains, strict=True)
         )
 

@@ -1,0 +1,203 @@
+"""The small worlds in which decoding paths are judged: one vocabulary, a few constraints, tables, drafters.
+
+Each constraint is written twice: as the engine reads it and as rules the oracle expands. The target's table
+likes the case's own tokens, completion ids and some illegal ones; the drafters' tables lie near it and misbehave
+on purpose (`Mischief`): illegal ids, ids out of range, completion ids inside the window, short windows.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import attrs
+
+from engine.models.ngram import PromptLookup
+from engine.models.toy import Mischief, TableModel, TableSpec, ToyDFlash, ToyDFlash2, ToyMtp
+from engine.ops import OpSet, get_ops
+from engine.request import OutputConstraint, RequestOptions, SamplingSettings
+from engine.runtime.contract import Drafter
+from engine.runtime.drafters.dflash import DFlashDrafter
+from engine.runtime.drafters.dflash2 import DFlash2Drafter
+from engine.runtime.drafters.mtp import MtpDrafter
+from engine.runtime.drafters.ngram import NgramDrafter
+from engine.runtime.drafters.ordinary import OrdinaryDrafter
+from engine.runtime.engine import Engine
+from engine.runtime.program import TwoPhaseProgram
+from engine.text.compiler import ConstraintCompiler
+from engine.text.vocabulary import TokenClass, Vocabulary, toy_vocabulary
+from oracles.expressions import Alt, Expression, Literal, Ref, Repeat, Seq
+
+NUM_DRAFTS = 3
+PATHS = ("ordinary", "mtp", "dflash", "dflash2", "ngram")
+A, B, C = Literal("a"), Literal("b"), Literal("c")
+CHOICES = ("ab", "abc", "abca", "ca", "cab", "b")
+
+
+@attrs.frozen
+class Case:
+    """One output language: the request's constraint and the oracle's rules, both None for a free request."""
+
+    name: str
+    constraint: OutputConstraint | None
+    rules: Mapping[str, Expression] | None
+
+
+CASES: Mapping[str, Case] = {
+    case.name: case
+    for case in (
+        Case(
+            "choice",
+            OutputConstraint.choice(CHOICES),
+            {"root": Alt(tuple(Literal(option) for option in CHOICES))},
+        ),
+        Case(
+            "regex",
+            OutputConstraint.regex("(a|bc)*(ca?b){1,2}"),
+            {
+                "root": Seq(
+                    (
+                        Repeat(Alt((A, Literal("bc"))), 0, None),
+                        Repeat(Seq((C, Repeat(A, 0, 1), B)), 1, 2),
+                    )
+                )
+            },
+        ),
+        Case(
+            "grammar",
+            OutputConstraint.grammar('root ::= "a" root "b" | root "c" | "ab"'),
+            {"root": Alt((Seq((A, Ref("root"), B)), Seq((Ref("root"), C)), Literal("ab")))},
+        ),
+        Case("free", None, None),
+    )
+}
+
+SETTINGS: Mapping[str, SamplingSettings] = {
+    "plain": SamplingSettings(),
+    "filters": SamplingSettings(temperature=0.7, top_k=4, top_p=0.9, min_p=0.05),
+    "penalties": SamplingSettings(temperature=1.3, presence_penalty=0.7, frequency_penalty=0.4),
+    "greedy": SamplingSettings(temperature=0.0, frequency_penalty=0.5),
+}
+
+
+@attrs.frozen(eq=False)
+class World:
+    """One vocabulary with its tables; `scale` is how uneven the laws are."""
+
+    vocabulary: Vocabulary
+    compiler: ConstraintCompiler
+    seed: int = 0
+
+    @property
+    def liked_ids(self) -> tuple[int, ...]:
+        """Text ids over a, b, c of at most three bytes: the tokens the constraints are made of."""
+        return _liked_ids(self.vocabulary)
+
+    @property
+    def strange_ids(self) -> tuple[int, ...]:
+        """Ids that no constraint opens: a control id, an id that is never generated, padding, out of range."""
+        vocabulary = self.vocabulary
+        special = [
+            next(i for i, kind in enumerate(vocabulary.classes) if kind is wanted)
+            for wanted in (TokenClass.CONTROL, TokenClass.UNGENERABLE)
+        ]
+        return (*special, vocabulary.size, vocabulary.logits_width - 1, -1, 2**31)
+
+    @property
+    def prompt_ids(self) -> tuple[int, ...]:
+        """A prompt whose copies give the n-gram path something to look up."""
+        ids = self.liked_ids
+        return (*ids[:6], *ids[:4], ids[2], ids[0], ids[1], *ids[:3], self.vocabulary.eos_ids[0], ids[0])
+
+    def table(self, **changes: Any) -> TableSpec:
+        """The target's table: own tokens and completion ids are liked, and so is one illegal id."""
+        boost = dict.fromkeys(self.liked_ids, 5.0)
+        boost |= dict.fromkeys(self.vocabulary.eos_ids, 4.5)
+        boost[self.strange_ids[0]] = 5.5
+        spec = TableSpec(self.vocabulary.logits_width, seed=self.seed, order=1, scale=1.5, boost=boost)
+        return attrs.evolve(spec, **changes)
+
+    def mischief(self) -> Mischief:
+        """Drafts gone wrong now and then, in every way."""
+        stray_ids = (*self.vocabulary.eos_ids, *self.strange_ids)
+        return Mischief(stray=2, stray_ids=stray_ids, short=2, seed=self.seed)
+
+    def drafter(self, path: str, num_drafts: int = NUM_DRAFTS) -> Drafter:
+        """The drafter of a path, over a table near the target's."""
+        near = self.table(jitter=0.8)
+        if path == "mtp":
+            return MtpDrafter(ToyMtp(near, self.mischief()), num_drafts)
+        if path == "dflash":
+            return DFlashDrafter(ToyDFlash(near, self.mischief()), num_drafts)
+        if path == "dflash2":
+            return DFlash2Drafter(ToyDFlash2(near, self.mischief()), num_drafts)
+        if path == "ngram":
+            return NgramDrafter(PromptLookup(1, 3, "most_recent"), num_drafts)
+        if path == "ordinary":
+            return OrdinaryDrafter()
+        raise ValueError(f"no path {path!r}; allowed: {PATHS}")
+
+    def program(
+        self, path: str, ops: str, num_lanes: int, *, num_drafts: int = NUM_DRAFTS, **table: Any
+    ) -> TwoPhaseProgram:
+        """A program of this world for one path; `table` changes fields of the target's table."""
+        return TwoPhaseProgram(
+            TableModel(self.table(**table)),
+            self.drafter(path, num_drafts),
+            ops_by_name(ops),
+            vocab_size=self.vocabulary.size,
+            eos_ids=frozenset(self.vocabulary.eos_ids),
+            num_lanes=num_lanes,
+        )
+
+    def engine(self, path: str, ops: str, num_lanes: int, **changes: Any) -> Engine:
+        """An engine of this world for one path; `changes` go to the program or are `arrange` and `observe`."""
+        own = {name: changes.pop(name) for name in ("arrange", "observe") if name in changes}
+        return Engine(self.vocabulary, self.program(path, ops, num_lanes, **changes), self.compiler, **own)
+
+
+def options(
+    case: Case, settings: SamplingSettings, max_tokens: int, seed: int | None = None
+) -> RequestOptions:
+    """The options of one request."""
+    sampling = settings if seed is None else attrs.evolve(settings, seed=seed)
+    return RequestOptions(max_tokens, case.constraint, sampling)
+
+
+@cache
+def ops_by_name(name: str) -> OpSet:
+    """The op set, made once."""
+    return get_ops(name)
+
+
+@cache
+def world(vocab: str, seed: int = 0) -> World:
+    """The world of a vocabulary: `toy` or `qwen3.5`."""
+    if vocab == "toy":
+        vocabulary = toy_vocabulary()
+    else:
+        from engine.frontend.tokenizer import qwen3_5_vocabulary
+
+        vocabulary = qwen3_5_vocabulary()
+    return World(vocabulary, _compiler(vocab, vocabulary), seed)
+
+
+_COMPILERS: dict[str, ConstraintCompiler] = {}
+
+
+def _compiler(vocab: str, vocabulary: Vocabulary) -> ConstraintCompiler:
+    return _COMPILERS.setdefault(vocab, ConstraintCompiler(vocabulary))
+
+
+@cache
+def _liked_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
+    wanted = (b"a", b"b", b"c", b"ab", b"bc", b"ca", b"abc")
+    by_bytes: dict[bytes, int] = {}
+    for token_id, data in enumerate(vocabulary.token_bytes):
+        if data in wanted and vocabulary.classes[token_id] is TokenClass.TEXT:
+            by_bytes.setdefault(data, token_id)
+    return tuple(by_bytes[data] for data in wanted if data in by_bytes)
+
+
+def text_of(vocabulary: Vocabulary, token_ids: Sequence[int]) -> bytes:
+    """The bytes of published tokens."""
+    return b"".join(vocabulary.token_bytes[token_id] for token_id in token_ids)
