@@ -129,12 +129,12 @@ def breakpoints(law: Law) -> list[float]:
 
 
 def cumulative_breaks(weights: Sequence[float], mass: float) -> list[float]:
-    """Running sums over `mass`, those strictly between 0 and 1, each once."""
+    """Running sums over `mass` strictly inside (0, 1), each once; a sum that is 1 but for rounding is none."""
     running, breaks = 0.0, set()
     for weight in weights:
         running += weight
         breaks.add(running / mass)
-    return sorted(b for b in breaks if 0 < b < 1)
+    return sorted(b for b in breaks if 0 < b < 1 - NEAR)
 
 
 def pieces(breaks: Sequence[float]) -> list[tuple[float, float]]:
@@ -146,16 +146,17 @@ def pieces(breaks: Sequence[float]) -> list[tuple[float, float]]:
 def probe_uniforms(breaks: Sequence[float], exact: bool = True) -> list[float]:
     """0, the middle of each piece, the grid's multiples on both sides of each break, and the largest uniform.
 
-    With `exact` False the grid points within 1e-12 of a break are left out.
+    With `exact` False the grid points within 1e-12 of a break, and pieces as short as that, are left out.
     """
     cells = {0, GRID - 1}
     for b in breaks:
         k = math.floor(b * GRID)
         cells |= {k, k + 1} | ({k - 1} if k == b * GRID else set())
     points = {k / GRID for k in cells if 0 <= k < GRID}
+    middles = {(low + high) / 2 for low, high in pieces(breaks) if exact or high - low > NEAR}
     if not exact:
         points = {u for u in points if all(abs(u - b) > NEAR for b in breaks)}
-    return sorted(points | {(low + high) / 2 for low, high in pieces(breaks)})
+    return sorted(points | middles)
 
 
 def dyadic_law(weights: Mapping[int, float], bits: int = DYADIC_BITS) -> Law:

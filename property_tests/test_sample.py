@@ -1,0 +1,162 @@
+"""Sampling laws and draws: engine against oracle, and both against numbers worked by hand."""
+
+import math
+
+import attrs
+import pytest
+import torch
+
+from engine.ops import get_ops
+from engine.ops.sample import RowStatus, SamplingBatch, TargetLaw
+from engine.request import SamplingSettings
+from experiments.gates import exact_ops
+from experiments.gates.exact_laws import check_laws, edge_rows, row_groups, sampling_arguments
+from oracles import sample as oracle
+from oracles.sample import Law, Settings
+
+IMPLS = ["torch", "triton"]
+OUT_OF = [("torch", "quick"), ("triton", "tiny")]
+HALF = (0.5, 0.5)
+EDGE_LAWS = [  # one for each row of edge_rows(), by hand
+    {0: 0.625, 1: 0.375},
+    {0: 1 / 3, 1: 1 / 3, 2: 1 / 3},
+    {1: 1.0},
+    {1: 1.0},
+    {1: 0.5, 2: 0.5},
+    {1: 0.5, 2: 0.5},
+    # penalties 0, 1 + 2, 1 + 4
+    {i: math.exp(-x) / (1 + math.exp(-3) + math.exp(-5)) for i, x in enumerate((0, 3, 5))},
+    {1: 1.0},
+    "non_finite",
+    "non_finite",
+    {1: 1.0},
+    "non_finite",
+    "empty",
+    "empty_by_bans",
+    "empty",
+]
+
+
+def law_of(ops, logits, **settings):
+    """The engine's law of one unconstrained row as a dict."""
+    batch = SamplingBatch.from_settings([SamplingSettings(**settings)])
+    chosen = ops.select_candidates(torch.tensor([logits]), batch, vocab_size=len(logits), candidate_cap=20)
+    law = ops.target_law(chosen, batch)
+    return {i: p for i, p in zip(law.token_ids[0].tolist(), law.probs[0].tolist(), strict=True) if p > 0}
+
+
+@pytest.mark.clause("SAMP-2", "SAMP-3", "SAMP-5", "SAMP-6", "SAMP-7", "SAMP-8", "SAMP-9", "SAMP-10")
+@pytest.mark.parametrize("impl, size", OUT_OF)
+def test_laws_equal_the_oracle(impl, size):
+    record = exact_ops.run_check(get_ops(impl), "sampling laws", size)
+    assert record.passed, record.first_failure
+
+
+@pytest.mark.clause("SAMP-8")
+@pytest.mark.parametrize("impl, size", OUT_OF)
+def test_draws_equal_the_oracle_at_every_break(impl, size):
+    record = exact_ops.run_check(get_ops(impl), "draws", size)
+    assert record.passed, record.first_failure
+
+
+@pytest.mark.clause("SAMP-2", "SAMP-3", "SAMP-5", "SAMP-7", "SAMP-10")
+@pytest.mark.parametrize("impl", IMPLS)
+def test_edges_by_hand(impl):
+    """The literals stand beside the oracle, so that an error both share would still show."""
+    ops, group = get_ops(impl), edge_rows()
+    args, more = sampling_arguments(group)
+    law = ops.target_law(ops.select_candidates(*args, **more), args[1])
+    for i, (row, want) in enumerate(zip(group.rows, EDGE_LAWS, strict=True)):
+        mine = group.law(row)
+        if isinstance(want, str):
+            assert mine.status == want
+            assert RowStatus(int(law.status[i])).name.lower() == want
+            continue
+        got = {t: p for t, p in zip(law.token_ids[i].tolist(), law.probs[i].tolist(), strict=True) if p > 0}
+        assert mine.as_dict() == pytest.approx(want, abs=1e-7)
+        assert got == pytest.approx(want, abs=1e-7)
+
+
+@pytest.mark.clause("SAMP-6", "SAMP-7")
+def test_the_filters_by_hand():
+    """p = (1/2, 1/4, 1/8, 1/8) in four logits of ln 2; ties go to the smaller id."""
+    logits = [math.log(x) for x in (1, 4, 2, 1)]
+    tops = [(Settings(top_k=2), {1: 2 / 3, 2: 1 / 3}), (Settings(top_k=3), {1: 4 / 7, 2: 2 / 7, 0: 1 / 7})]
+    tops += [(Settings(top_p=0.49), {1: 1.0}), (Settings(top_p=0.51), {1: 2 / 3, 2: 1 / 3})]
+    tops += [(Settings(min_p=0.4), {1: 2 / 3, 2: 1 / 3}), (Settings(min_p=0.6), {1: 1.0})]
+    tops += [
+        (Settings(top_p=0.0), {1: 1.0}),
+        (Settings(temperature=0.5), {1: 16 / 22, 2: 4 / 22, 0: 1 / 22, 3: 1 / 22}),
+    ]
+    # top_p counts the candidates before the min_p cut: 3/4 of all is reached only at the second
+    tops += [(Settings(top_p=0.7, min_p=0.3), {1: 2 / 3, 2: 1 / 3})]
+    for settings, want in tops:
+        assert oracle.law(logits, vocab_size=4, settings=settings).as_dict() == pytest.approx(want, abs=1e-6)
+        for impl in IMPLS:
+            assert law_of(get_ops(impl), logits, **vars(settings)) == pytest.approx(want, abs=1e-6)
+
+
+@pytest.mark.clause("SAMP-2", "SAMP-7")
+@pytest.mark.parametrize("impl", IMPLS)
+def test_a_legal_id_past_the_first_twenty_stays_reachable(impl):
+    """Thirty better ids are illegal; the two legal ones share the law."""
+    ops, legal = get_ops(impl), torch.zeros(2, dtype=torch.int32)
+    legal[0], legal[1] = -(2**31), 1  # ids 31 and 32
+    logits = torch.tensor([[float(50 - i) for i in range(31)] + [-3.0, -3.0, 99.0]])
+    batch = SamplingBatch.from_settings([SamplingSettings()])
+    chosen = ops.select_candidates(
+        logits, batch, vocab_size=33, candidate_cap=20, allowed_bitmask=legal[None]
+    )
+    law = ops.target_law(chosen, batch)
+    assert chosen.count.tolist() == [2]
+    assert law.token_ids[0, :2].tolist() == [31, 32]
+    assert law.probs[0, :2].tolist() == [0.5, 0.5]
+
+
+@pytest.mark.clause("SAMP-8")
+@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize(
+    "probs, u, want",
+    [
+        (HALF, 0.0, 7),
+        (HALF, 0.5, 3),  # on the edge: the next one
+        (HALF, 0.5 - 2**-24, 7),
+        (HALF, 1 - 2**-24, 3),
+        ((0.0, 1.0), 0.0, 3),  # u = 0 does not take an entry without mass
+        ((0.25, 0.25), 0.75, 3),  # past the sum: the last
+    ],
+)
+def test_a_draw_by_hand(impl, probs, u, want):
+    assert oracle.draw(Law((7, 3), probs), u) == want
+    law = TargetLaw(torch.tensor([[7, 3]]), torch.tensor([probs], dtype=torch.float64), torch.tensor([0]))
+    assert get_ops(impl).draw(law, torch.tensor([u], dtype=torch.float64)).tolist() == [want]
+
+
+@pytest.mark.clause("SAMP-13", "SAMP-14")
+def test_rows_do_not_disturb_each_other():
+    """Each row alone, and all rows in reverse, give the laws of the batch."""
+    for group in list(row_groups(100, seed=5))[:6]:
+        for rows in (group.rows[::-1], group.rows[:1], group.rows[-1:]):
+            record = check_laws(get_ops("torch"), "rows", [attrs.evolve(group, rows=rows)])
+            assert record.passed, record.first_failure
+
+
+def test_break_points_and_probes_by_hand():
+    law = Law((5, 1, 2), (0.5, 0.0, 0.5))
+    assert oracle.breakpoints(law) == [0.5]
+    assert oracle.pieces([0.5]) == [(0.0, 0.5), (0.5, 1.0)]
+    grid = 2**-24
+    assert oracle.probe_uniforms([0.5]) == [0.0, 0.25, 0.5 - grid, 0.5, 0.5 + grid, 0.75, 1 - grid]
+    assert oracle.probe_uniforms([0.5], exact=False) == [0.0, 0.25, 0.5 - grid, 0.5 + grid, 0.75, 1 - grid]
+    third = oracle.probe_uniforms([1 / 3])
+    assert third[2] == 5592405 * grid < 1 / 3 < 5592406 * grid == third[3]
+
+
+def test_dyadic_laws_are_exact():
+    law = oracle.dyadic_law({4: 1.0, 2: 1.0, 9: 1.0, 7: 0.0})
+    assert law.order == (4, 2, 9)
+    assert sum(law.probs) == 1.0
+    assert all(p * 4096 == int(p * 4096) for p in law.probs)
+    assert max(abs(p - 1 / 3) for p in law.probs) < 2**-11
+    assert oracle.dyadic_law({1: 1e-9, 2: 1.0}).probs == (1 / 4096, 4095 / 4096)
+    assert oracle.dyadic_law({1: 0.0}).status == "empty"
