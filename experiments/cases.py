@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from attrs import frozen
+from attrs import asdict, frozen
 
 import oracles.accept
 import oracles.propose
 import oracles.rng
 import oracles.sample
 from engine.ops import get_ops
-from engine.ops.accept import Proposal, RoundUniforms
+from engine.ops.accept import Proposal, RejectedBy, RoundUniforms
 from engine.ops.rng import Purpose
 from engine.ops.sample import RowStatus, SamplingBatch, TargetLaw
 from engine.request import SamplingSettings
+from oracles.masks import pack
 
 Case = dict[str, Any]
 MAX_PLAIN = 64
@@ -58,7 +59,7 @@ def decode(record: Any, dtype: str) -> np.ndarray:
 
 def sample_case(
     logits: Any,
-    settings: SamplingSettings,
+    settings: SamplingSettings | Mapping[str, float],
     uniform: float,
     *,
     ops: str,
@@ -70,6 +71,7 @@ def sample_case(
     bias: Any = None,
 ) -> Case:
     """The record of one row of `sample`; arrays are one row each, masks packed int32 words."""
+    given = settings if isinstance(settings, Mapping) else asdict(settings)
     arrays = {
         "allowed_bitmask": allowed_bitmask,
         "banned_bitmask": banned_bitmask,
@@ -81,7 +83,7 @@ def sample_case(
         "ops": ops,
         "vocab_size": vocab_size,
         "candidate_cap": candidate_cap,
-        "settings": {name: getattr(settings, name) for name in FILTERS},
+        "settings": {name: given[name] for name in FILTERS},
         "uniform": uniform,
         "logits": encode(np.asarray(logits, np.float32)),
     } | {name: None if array is None else encode(array) for name, array in arrays.items()}
@@ -98,9 +100,14 @@ def round_case(
     ops: str,
     vocab_size: int,
     ends: Sequence[bool] = (),
-    legal: Sequence[Sequence[int] | None] | None = None,
+    legal: Sequence[Sequence[int]] | None = None,
+    split: bool = False,
 ) -> Case:
-    """The record of one speculative round; `ends[i]` says that draft i is a completion id."""
+    """The record of one speculative round; `ends[i]` says that draft i is a completion id.
+
+    `legal` holds each column's legal ids, None for a round without constraint; with `split` every draft is
+    listed twice in its q, half its mass each.
+    """
     return {
         "kind": "round",
         "ops": ops,
@@ -114,7 +121,8 @@ def round_case(
             "bonus": bonus_uniform,
         },
         "ends": list(ends) or [False] * len(drafts),
-        "legal": None if legal is None else [None if ids is None else sorted(ids) for ids in legal],
+        "legal": None if legal is None else [sorted(ids) for ids in legal],
+        "split": split,
     }
 
 
@@ -124,6 +132,17 @@ def uniform_case(
     """The record of one uniform of the generator."""
     counter = {"position": position, "purpose": int(purpose), "draw_index": draw_index}
     return {"kind": "uniform", "ops": ops, "seed": seed, **counter, "candidate_index": candidate_index}
+
+
+def draw_case(law: oracles.sample.Law, uniform: float, *, ops: str) -> Case:
+    """The record of one draw from a given law."""
+    return {
+        "kind": "draw",
+        "ops": ops,
+        "order": list(law.order),
+        "probs": list(law.probs),
+        "uniform": uniform,
+    }
 
 
 def proposal_case(scores: Any, temperature: float, uniform: float, *, ops: str) -> Case:
@@ -222,21 +241,28 @@ def _compare_round(case: Case) -> list[Line]:
     played = oracles.accept.play_round(
         laws, drafts, qs, uniforms["accept"], uniforms["correction"], uniforms["bonus"], ends, case["legal"]
     )
+    masks: dict[str, Any] = {}
+    if case["legal"] is not None:
+        rows = [pack(ids, case["vocab_size"]) for ids in case["legal"]]
+        masks["allowed_bitmask"] = torch.from_numpy(np.stack(rows))
+        masks["constrained_mask"] = torch.tensor([True])
     outcome = get_ops(case["ops"]).accept_round(
         _law_tensors(laws),
-        _proposal(drafts, qs, case["ends"]),
+        _proposal(drafts, qs, case["ends"], split=case["split"]),
         RoundUniforms(
             accept=_row(uniforms["accept"]),
             correction=_row(uniforms["correction"]),
             bonus=torch.tensor([uniforms["bonus"]], dtype=torch.float64),
         ),
         vocab_size=case["vocab_size"],
+        **masks,
     )
     emitted = outcome.token_ids[0, : int(outcome.num_emitted[0])].tolist()
     return [
         line("status", RowStatus(int(outcome.status[0])).name.lower(), played.status),
         line("tokens", emitted, list(played.tokens)),
         line("accepted drafts", int(outcome.num_accepted[0]), played.num_accepted),
+        line("refused by", RejectedBy(int(outcome.rejected_by[0])).name.lower(), played.rejected_by),
     ]
 
 
@@ -258,16 +284,15 @@ def _law_tensors(laws: Sequence[oracles.sample.Law]) -> TargetLaw:
 
 
 def _proposal(
-    drafts: Sequence[int], qs: Sequence[Mapping[int, float] | None], ends: Sequence[bool]
+    drafts: Sequence[int], qs: Sequence[Mapping[int, float] | None], ends: Sequence[bool], *, split: bool
 ) -> Proposal:
     candidate_ids = draft_probs = None
     if any(q is not None for q in qs):
-        rows = [q if q is not None else {draft: 1.0} for q, draft in zip(qs, drafts, strict=True)]
-        width = max(map(len, rows))
-        candidate_ids = torch.tensor([[[*q, *[0] * (width - len(q))] for q in rows]])
-        draft_probs = torch.tensor(
-            [[[*q.values(), *[0.0] * (width - len(q))] for q in rows]], dtype=torch.float64
-        )
+        listed = [_listed(q, draft, split=split) for q, draft in zip(qs, drafts, strict=True)]
+        width = max(map(len, listed))
+        padded = [[*pairs, *[(0, 0.0)] * (width - len(pairs))] for pairs in listed]
+        candidate_ids = torch.tensor([[[token_id for token_id, _ in pairs] for pairs in padded]])
+        draft_probs = torch.tensor([[[p for _, p in pairs] for pairs in padded]], dtype=torch.float64)
     return Proposal(
         token_ids=torch.tensor([drafts], dtype=torch.int64).reshape(1, len(drafts)),
         extents=torch.tensor([len(drafts)]),
@@ -275,6 +300,16 @@ def _proposal(
         draft_probs=draft_probs,
         ends_mask=torch.tensor([ends], dtype=torch.bool).reshape(1, len(drafts)),
     )
+
+
+def _listed(q: Mapping[int, float] | None, draft: int, *, split: bool) -> list[tuple[int, float]]:
+    """A column's candidates with their probabilities, the draft twice if it is to be split."""
+    if q is None:
+        return [(draft, 1.0)]
+    if not split:
+        return list(q.items())
+    half = (draft, q[draft] / 2)
+    return [half, *((token_id, p) for token_id, p in q.items() if token_id != draft), half]
 
 
 def _compare_uniform(case: Case) -> list[Line]:
@@ -302,9 +337,16 @@ def _compare_proposal(case: Case) -> list[Line]:
     return [*lines, line("index", int(choice.index[0]), expected)]
 
 
+def _compare_draw(case: Case) -> list[Line]:
+    law = oracles.sample.Law(tuple(case["order"]), tuple(case["probs"]))
+    token = int(get_ops(case["ops"]).draw(_law_tensors([law]), _row([case["uniform"]])[0])[0])
+    return [line(f"token at u = {case['uniform']!r}", token, oracles.sample.draw(law, case["uniform"]))]
+
+
 COMPARERS: dict[str, Callable[[Case], list[Line]]] = {
     "sample": _compare_sample,
     "round": _compare_round,
     "uniform": _compare_uniform,
+    "draw": _compare_draw,
     "proposal": _compare_proposal,
 }

@@ -90,7 +90,8 @@ def _draw_laws(laws: Sequence[Verdict], file: Path, about: str) -> Picture:
     what = laws[0].series["law"].get("what", "outcome")
     axes[-1, 0].set_xlabel(what)
     figure.supylabel("probability", fontsize=10)
-    axes[0, 0].legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    axes[0, 0].legend(handles[::-1], labels[::-1], loc="upper right", frameon=False, fontsize=9, ncols=2)
     figure.suptitle(about, fontsize=9, color="0.35")
     figure.savefig(file)
     pyplot.close(figure)
@@ -131,7 +132,7 @@ def _largest(law: dict[str, Any]) -> tuple[list[str], np.ndarray, np.ndarray]:
 
 
 def _draw_acceptance(chains: Sequence[Verdict], file: Path, about: str) -> Picture:
-    figure, axis = pyplot.subplots(figsize=(6.0, 3.8), layout="constrained")
+    figure, axis = pyplot.subplots(figsize=(6.0, 4.4), layout="constrained")
     for index, verdict in enumerate(chains):
         series = verdict.series["acceptance"]
         reached, accepted = (np.asarray(series[key], float) for key in ("reached", "accepted"))
@@ -147,7 +148,7 @@ def _draw_acceptance(chains: Sequence[Verdict], file: Path, about: str) -> Pictu
     axis.set_ylabel("accepted / reached")
     axis.set_ylim(0, 1.02)
     axis.grid(axis="y", alpha=0.3)
-    axis.legend(frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", frameon=False, fontsize=9, ncols=2)
     axis.set_title(about, fontsize=9, color="0.35")
     figure.savefig(file)
     pyplot.close(figure)

@@ -34,7 +34,7 @@ def run_job(job: Job) -> list[Verdict]:
         return [_with_job(verdict, job) for verdict in verdicts]
     except Exception as error:
         seconds = time.perf_counter() - started
-        return [_raised(job, type(error).__name__, readable_traceback(error)).timed(seconds)]
+        return [_broken_off(job, f"raised {type(error).__name__}", readable_traceback(error)).timed(seconds)]
 
 
 def readable_traceback(error: BaseException) -> str:
@@ -57,10 +57,10 @@ def _short_file(filename: str) -> str:
     return path.name
 
 
-def _raised(job: Job, what: str, text: str) -> Verdict:
+def _broken_off(job: Job, what: str, text: str) -> Verdict:
     path = job.arguments.get("path", "all")
     case = {"kind": "exception", "traceback": text}
-    verdict = failed(job.gate.name, "runs to its end", path=path, detail=f"raised {what}", case=case)
+    verdict = failed(job.gate.name, "runs to its end", path=path, detail=what, case=case)
     return _with_job(verdict, job)
 
 
@@ -143,7 +143,7 @@ class _Worker:
         except (EOFError, ConnectionError):
             self.dead = True
             self.process.join()
-            return [_raised(job, "nothing: its process died", _exit_words(self.process.exitcode))]
+            return [_broken_off(job, "its process died", _exit_words(self.process.exitcode))]
 
     def stop(self) -> None:
         self.process.terminate()

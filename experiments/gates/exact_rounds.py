@@ -254,6 +254,7 @@ def describe(case: RoundCase, probe: Probe, got: tuple, want: object) -> dict:
         "qs": [None if q is None else {str(i): p for i, p in q.items()} for q in case.qs],
         "ends": sorted(case.ends),
         "legal": None if case.legal is None else [sorted(mask) for mask in case.legal],
+        "split": case.split,
         "uniforms": attrs.asdict(probe),
         "got": repr(got),
         "want": repr(want),
