@@ -1,0 +1,262 @@
+"""Trimming, features, regular form and byte sets, each against a brute-force reading of the rules."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import EmptyLanguage, ErrorKind, Location
+from engine.text import automaton
+from engine.text.rules import (
+    EPSILON,
+    NOTHING,
+    Alt,
+    Bytes,
+    Chars,
+    Grammar,
+    Ref,
+    Repeat,
+    Seq,
+    alt,
+    chars,
+    components,
+    features,
+    literal,
+    negated,
+    references,
+    repeat,
+    seq,
+    to_regular,
+    trim,
+    walk,
+)
+from property_tests.ir_words import expr_words, words
+
+ALPHABET, MAX_LEN = "ab", 4
+NAMES = ("root", "x", "y")
+A, B = literal("a"), literal("b")
+
+
+def expressions(names=NAMES):
+    leaves = st.one_of(
+        st.sampled_from([A, B, literal("ab"), EPSILON, NOTHING, Chars(((97, 98),)), Chars(())]),
+        st.sampled_from(names).map(Ref) if names else st.nothing(),
+    )
+    bounds = st.sampled_from([(0, 1), (0, None), (1, None), (2, 2), (1, 3), (0, 0), (2, None)])
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3).map(lambda items: Seq(tuple(items))),
+            st.lists(inner, max_size=3).map(lambda items: Alt(tuple(items))),
+            st.tuples(inner, bounds).map(lambda pair: Repeat(pair[0], *pair[1])),
+        ),
+        max_leaves=6,
+    )
+
+
+grammars = st.fixed_dictionaries({name: expressions() for name in NAMES}).map(lambda r: Grammar(r, "root"))
+
+
+@given(grammars)
+@pytest.mark.clause("GBNF-7", "EMPTY-5")
+def test_trim_keeps_the_language_and_leaves_only_what_is_needed(grammar):
+    before = words(grammar, ALPHABET, MAX_LEN)
+    try:
+        trimmed = trim(grammar)
+    except EmptyLanguage:
+        assert not before
+        return
+    assert words(trimmed, ALPHABET, MAX_LEN) == before
+    referred = {name for expr in trimmed.rules.values() for name in references(expr)}
+    assert trimmed.root not in referred
+    assert referred | {trimmed.root} == set(trimmed.rules)
+    for name, expr in trimmed.rules.items():
+        # Every part derives something: replaced by itself alone, the rule still has a word.
+        for node in walk(expr):
+            assert node != NOTHING
+            assert not (isinstance(node, Chars) and not node.ranges)
+        assert words(Grammar(trimmed.rules, name), ALPHABET, 12), "a rule that was kept derives nothing"
+        assert not (isinstance(expr, Alt) and Ref(name) in expr.items)
+
+
+@given(grammars)
+@pytest.mark.clause("GBNF-7")
+def test_trim_again_changes_nothing(grammar):
+    try:
+        trimmed = trim(grammar)
+    except EmptyLanguage:
+        return
+    assert trim(trimmed) == trimmed
+
+
+@given(grammars)
+@pytest.mark.clause("SERV-6")
+def test_the_regular_form_has_the_same_words(grammar):
+    try:
+        trimmed = trim(grammar)
+    except EmptyLanguage:
+        return
+    regular = to_regular(trimmed)
+    if regular is not None:
+        assert not references(regular)
+        assert expr_words(regular, ALPHABET, MAX_LEN) == words(trimmed, ALPHABET, MAX_LEN)
+
+
+def grammar(**rules):
+    return Grammar(rules, "root")
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"root": alt([seq([A, Ref("root")]), EPSILON])},
+        {"root": alt([seq([Ref("root"), A]), B])},
+        {"root": alt([seq([A, Ref("x")]), B]), "x": alt([seq([B, Ref("root")]), seq([A, Ref("x")])])},
+        {"root": seq([Ref("x"), repeat(Ref("y"), 0, 2)]), "x": repeat(A, 2, 3), "y": alt([Ref("x"), B])},
+        {"root": alt([Ref("x"), A]), "x": alt([Ref("root"), B])},
+        {"root": repeat(seq([A, Ref("root")]), 0, 1)},
+    ],
+)
+def test_linear_rules_are_found_regular(rules):
+    trimmed = trim(Grammar(rules, "root"))
+    assert expr_words(to_regular(trimmed), ALPHABET, 6) == words(trimmed, ALPHABET, 6)
+
+
+def test_a_nested_recursion_is_not_taken_for_regular_and_a_large_form_is_not_built():
+    assert to_regular(trim(grammar(root=alt([seq([A, Ref("root"), B]), EPSILON])))) is None
+    chain = {f"x{i}": seq([Chars(((97, 98),)), Ref(f"x{i + 1}")]) for i in range(300)}
+    small = Grammar({**chain, "x300": A}, "x0")
+    assert to_regular(small) is not None
+    assert to_regular(small, size_cap=200) is None
+
+
+@pytest.mark.clause("GBNF-7", "EMPTY-5", "SAFE-11")
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"root": Ref("root")},
+        {"root": Repeat(Ref("root"), 2, 2)},
+        {"root": seq([A, Ref("x")]), "x": seq([B, Ref("x")])},
+        {"root": Alt(())},
+        {"root": Chars(())},
+        {"root": Chars(((0xD800, 0xDFFF),))},
+        {"root": Repeat(Ref("x"), 1, None), "x": seq([Ref("x"), Ref("x")])},
+    ],
+)
+def test_the_empty_language_is_refused_with_its_place(rules):
+    where = Location(line=3, column=7)
+    with pytest.raises(EmptyLanguage) as error:
+        trim(Grammar(rules, "root"), kind=ErrorKind.INVALID_REGEX, location=where)
+    assert (error.value.kind, error.value.location) == (ErrorKind.INVALID_REGEX, where)
+
+
+@pytest.mark.clause("GBNF-7")
+def test_a_loop_beside_a_word_is_dropped_and_an_unproductive_optional_part_becomes_empty():
+    assert trim(grammar(root=alt([Ref("root"), EPSILON]))).rules == {"root": EPSILON}
+    dead = {"x": seq([A, Ref("x")])}
+    assert trim(grammar(root=seq([A, Repeat(Ref("x"), 0, 5)]), **dead)).rules == {"root": A}
+    assert trim(grammar(root=alt([seq([B, Ref("x")]), A]), **dead)).rules == {"root": A}
+    assert trim(grammar(root=repeat(repeat(A, 0, 1), 3, 5))).rules["root"] == repeat(chars([(97, 97)]), 0, 5)
+
+
+@pytest.mark.clause("SAFE-5")
+def test_chains_of_rules_far_deeper_than_the_stack():
+    names = [f"r{i}" for i in range(20_000)]
+    rules = {n: alt([seq([A, Ref(m), B]), B]) for n, m in itertools.pairwise(names)} | {names[-1]: A}
+    trimmed = trim(Grammar(rules, "r0"))
+    assert features(trimmed).num_rules == len(names)
+    assert not features(trimmed).recursive
+    cycle = trim(Grammar(rules | {names[-1]: alt([A, Ref("r0")])}, "r0"))
+    assert features(cycle).recursive
+    assert max(len(group) for group in components(cycle)) == len(names)
+
+
+def test_features_of_a_small_grammar():
+    inner = repeat(alt([A, literal("bc")]), 0, 50)
+    found = features(
+        grammar(root=seq([repeat(Ref("x"), 2, 3), repeat(chars([(97, 99)]), 4, None), A]), x=inner)
+    )
+    assert [(c.min, c.max, c.single_character) for c in found.counted_repeats] == [
+        (2, 3, False),
+        (4, None, True),
+        (0, 50, False),
+    ]
+    assert found.repeat_product == 150
+    assert found.expanded_size == 3 * 50 * 3 + 4 + 1
+    assert not found.recursive
+    assert not found.has_tokens
+
+
+@given(st.lists(st.tuples(st.integers(0, 0x10FFFF), st.integers(0, 300)), max_size=4))
+def test_character_sets_hold_what_they_should(pairs):
+    ranges = [(low, min(low + size, 0x10FFFF)) for low, size in pairs]
+    expected = {c for low, high in ranges for c in range(low, high + 1) if not 0xD800 <= c <= 0xDFFF}
+    members = chars(ranges).ranges
+    assert {c for low, high in members for c in range(low, high + 1)} == expected
+    assert all(after[0] > before[1] + 1 for before, after in itertools.pairwise(members))
+    complement = negated(chars(ranges)).ranges
+    assert sum(high - low + 1 for low, high in complement) == 0x110000 - 2048 - len(expected)
+    assert all(not (low <= c <= high) for c in list(expected)[:50] for low, high in complement)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FF00]),
+            st.integers(-20, 200),
+        ),
+        max_size=3,
+    )
+)
+@pytest.mark.clause("SERV-23")
+def test_utf8_sequences_spell_exactly_the_characters(pairs):
+    members = chars(
+        (max(0, low + min(0, size)), min(0x10FFFF, low + max(0, size))) for low, size in pairs
+    ).ranges
+    spelled = [
+        bytes(choice)
+        for sequence in automaton.utf8_sequences(members)
+        for choice in itertools.product(*(range(low, high + 1) for low, high in sequence))
+    ]
+    assert len(spelled) == len(set(spelled))
+    assert set(spelled) == {chr(c).encode() for low, high in members for c in range(low, high + 1)}
+
+
+@given(expressions(names=()))
+def test_first_and_continuing_bytes_leave_nothing_out(expr):
+    found = expr_words(expr, ALPHABET, 6)
+    assert {ord(w[0]) for w in found if w} <= automaton.first_bytes(expr)
+    continuing = automaton.continuing_bytes(expr)
+    assert {ord(v[len(w)]) for w in found for v in found if v.startswith(w) and v != w} <= continuing
+
+
+@given(grammars)
+def test_followers_leave_nothing_out(grammar):
+    try:
+        trimmed = trim(grammar)
+    except EmptyLanguage:
+        return
+    sets = automaton.follow_bytes(trimmed)
+    for name in trimmed.rules:
+        # What follows a rule is what stands after a marker put at its end.
+        marked = {**trimmed.rules, name: seq([trimmed.rules[name], literal("|")])}
+        for word in words(Grammar(marked, trimmed.root), "ab|", 5):
+            after = [word[i + 1 :].replace("|", "")[:1] for i, c in enumerate(word) if c == "|"]
+            assert {ord(c) if c else automaton.END for c in after} <= sets.follow[name]
+        starts = {ord(w[0]) for w in words(Grammar(trimmed.rules, name), ALPHABET, MAX_LEN) if w}
+        assert starts <= sets.first[name]
+
+
+def test_byte_sets_on_the_example_where_longest_match_would_lose_a_parse():
+    digits = chars([(0x30, 0x39)])
+    trimmed = trim(
+        grammar(
+            root=alt([seq([repeat(digits, 1, 3), literal("x")]), seq([repeat(digits, 1, 2), literal("7y")])])
+        )
+    )
+    sets = automaton.follow_bytes(trimmed)
+    assert [follow for _, _, follow in sets.repeats] == [{ord("x")}, {ord("7")}]
+    assert ord("7") in automaton.continuing_bytes(repeat(digits, 1, 2))
+    assert automaton.continuing_bytes(repeat(alt([A, literal("aab")]), 0, None)) == {ord("a"), ord("b")}
+    assert automaton.continuing_bytes(Bytes(b"abc")) == set()
