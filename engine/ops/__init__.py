@@ -11,6 +11,7 @@ from typing import Literal
 import attrs
 import torch
 
+from engine.errors import IntegrityError
 from engine.ops import accept, propose, rng, sample
 
 # Triton reads these when it is first imported. A product and its sum are rounded apart, as in torch.
@@ -44,11 +45,16 @@ TORCH_OPS = OpSet(
 
 
 def get_ops(name: Literal["torch", "triton"]) -> OpSet:
-    """Return the named implementation; raises ValueError for another name."""
+    """Return the named implementation.
+
+    Raises ValueError for another name, and IntegrityError where the kernels cannot run here: interpretation is
+    decided when Triton is first imported, so this package must be imported before whatever else imports it.
+    """
     if name == "torch":
         return TORCH_OPS
     if name != "triton":
         raise ValueError(f"no ops named {name!r}; allowed: 'torch', 'triton'")
+    _check_triton()
     from engine.ops import accept_triton, rng_triton, sample_triton
 
     return attrs.evolve(
@@ -58,3 +64,11 @@ def get_ops(name: Literal["torch", "triton"]) -> OpSet:
         accept_round=accept_triton.accept_round,
         uniforms=rng_triton.uniforms,
     )
+
+
+def _check_triton() -> None:
+    """Refuse a Triton whose own functions were compiled for a device while ours would be interpreted."""
+    import triton
+
+    if triton.knobs.runtime.interpret and isinstance(triton.language.max, triton.JITFunction):
+        raise IntegrityError("Triton was imported before engine.ops could ask it to interpret its kernels")

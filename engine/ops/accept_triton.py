@@ -18,6 +18,7 @@ from engine.ops.accept import Proposal, RejectedBy, RoundOutcome, RoundUniforms
 from engine.ops.sample import RowStatus, TargetLaw
 
 MAX_CAP = 128
+OPTIONS = {"num_warps": 1, "enable_fp_fusion": False}
 _OK: tl.constexpr = tl.constexpr(int(RowStatus.OK))
 _NONE: tl.constexpr = tl.constexpr(int(RejectedBy.NONE))
 _TARGET: tl.constexpr = tl.constexpr(int(RejectedBy.TARGET))
@@ -277,6 +278,5 @@ def _launch(
         NUM_CANDIDATES=proposal.candidate_ids.shape[2] if proposal.candidate_ids is not None else 0,
         CAP_BLOCK=triton.next_power_of_2(cap),
         K_BLOCK=triton.next_power_of_2(k + 1),
-        num_warps=1,
-        enable_fp_fusion=False,
+        **OPTIONS,
     )

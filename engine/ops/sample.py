@@ -3,8 +3,8 @@
 Illegal, banned and padding ids leave before anything else; float32 adjustment and ranking follow; from the
 candidates on everything is float64. One 64-bit key orders candidates: the adjusted logit, then the smaller
 id, so no two keys are equal and every selection is exact. Rows with little legal are compacted to their
-non-zero mask words first; the rest are ranked whole; both rank the same keys. Rows without a usable
-candidate are told by a status, never by a token. Inputs are never modified and no randomness lives here.
+non-zero mask words first, the others are searched word by word; both rank the same keys. Rows without a
+usable candidate are told by a status, never by a token. No input is modified, no randomness lives here.
 """
 
 import enum
@@ -21,7 +21,9 @@ from engine.request import SamplingSettings
 WORD_BITS = 32
 NO_KEY = -(2**63)
 ORDERED_INFINITY = 0x7F800000  # where +inf stands among the ordered integers; -inf is its complement
+NEGATIVE_INFINITY_BITS = ORDERED_INFINITY - 2**31
 ID_MASK = 0xFFFFFFFF
+CHUNK_WORDS = 8192  # how many words of 32 ids are searched at a time
 SPARSE_FRACTION = 16  # a row is compacted when at most one mask word in 16 has a bit
 
 
@@ -91,7 +93,7 @@ class TargetLaw:
 
 @attrs.frozen(eq=False)
 class _Inputs:
-    """The tensors that shape a row's adjusted logits, cut to the token domain."""
+    """The tensors that shape the adjusted logits, all [rows, vocab]."""
 
     logits: Tensor
     bias: Tensor | None
@@ -124,8 +126,8 @@ def select_candidates(
         logits[:, :vocab_size],
         None if bias is None else bias[:, :vocab_size],
         None if counts is None else counts[:, :vocab_size],
-        settings.presence_penalty,
-        settings.frequency_penalty,
+        settings.presence_penalty[:, None].expand(-1, vocab_size),
+        settings.frequency_penalty[:, None].expand(-1, vocab_size),
     )
     cap = vocab_size if candidate_cap is None else min(candidate_cap, vocab_size)
     candidates = _candidates(_top_keys(inputs, legal, cap), empty_kind, settings.top_k)
@@ -176,8 +178,17 @@ def _top_keys(inputs: _Inputs, legal: Tensor, cap: int) -> Tensor:
         keys = _compacted_keys(inputs, legal, sparse_rows)
         num_kept = min(cap, keys.shape[1])
         top[sparse_rows, :num_kept] = keys.topk(num_kept, dim=1).values
-    for row in (~is_sparse).nonzero()[:, 0].tolist():  # row by row: one row's keys stay in the CPU's cache
-        top[row] = _whole_row_keys(inputs, legal, row).topk(cap).values
+    whole_rows = (~is_sparse).nonzero()[:, 0].tolist()
+    num_words = legal.shape[1]
+    step = max(1, CHUNK_WORDS // num_words)
+    buffer = legal.new_empty((step, num_words, WORD_BITS), dtype=torch.float32)
+    for start in range(0, len(whole_rows), step):  # one small buffer, so that it stays in the CPU's cache
+        chunk = whole_rows[start : start + step]
+        values = buffer[: len(chunk)]
+        _fill_whole_rows(inputs, legal, chunk, values)
+        keys = _keys_of_best_words(values, cap)
+        num_kept = min(cap, keys.shape[1])
+        top[chunk, :num_kept] = keys.topk(num_kept, dim=1).values
     return top
 
 
@@ -192,30 +203,46 @@ def _compacted_keys(inputs: _Inputs, legal: Tensor, rows: Tensor) -> Tensor:
     column = torch.arange(owner.numel(), device=owner.device) - (sizes.cumsum(0) - sizes)[owner]
     width = max(1, int(sizes.max()))
     packed = torch.full((rows.numel(), width), NO_KEY, dtype=torch.int64, device=legal.device)
-    source = (rows[owner], token_ids)
-    packed[owner, column] = _keys(_ordered(_adjusted(inputs, source, rows[owner])), token_ids)
+    packed[owner, column] = _keys(_ordered(_adjusted(inputs, (rows[owner], token_ids))), token_ids)
     return packed
 
 
-def _whole_row_keys(inputs: _Inputs, legal: Tensor, row: int) -> Tensor:
-    """Return the keys of every id of one row; an illegal id's key lies below every legal one's."""
-    ordered = _ordered(_adjusted(inputs, (row,), row))
+def _fill_whole_rows(inputs: _Inputs, legal: Tensor, rows: list[int], values: Tensor) -> None:
+    """Write adjusted logits into `values` [rows, words, 32]: -inf where illegal, NaN as +inf."""
+    index = slice(rows[0], rows[0] + 1) if len(rows) == 1 else rows  # one row is read where it lies
+    flat, vocab_size = values.flatten(1), inputs.logits.shape[1]
+    flat[:, vocab_size:] = -torch.inf
+    flat[:, :vocab_size] = _adjusted(inputs, (index,))
+    flat.nan_to_num_(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
     shifts = torch.arange(WORD_BITS - 1, -1, -1, dtype=torch.int32, device=legal.device)
-    legal_or_zero = ((legal[row][:, None] << shifts) >> (WORD_BITS - 1)).flatten()[: ordered.shape[0]]
-    ceiling = legal_or_zero ^ -(2**31)  # largest int32 where legal, smallest where not: no branch per id
-    ids = torch.arange(ordered.shape[0], device=legal.device)
-    return _keys(torch.minimum(ordered, ceiling), ids)
+    signs = (legal[index][:, :, None] << shifts).bitwise_and_(-(2**31))
+    ceiling = signs.bitwise_xor_(NEGATIVE_INFINITY_BITS).view(torch.float32)  # +inf legal, -inf illegal
+    torch.minimum(values, ceiling, out=values)
 
 
-def _adjusted(inputs: _Inputs, source: tuple[Any, ...], row: int | Tensor) -> Tensor:
-    """Return the adjusted float32 logits at `source` (contract 3, step 2: this order of roundings)."""
+def _keys_of_best_words(values: Tensor, cap: int) -> Tensor:
+    """Return per row the keys of all ids in the `cap` words of 32 ids whose best key is largest.
+
+    Every one of the `cap` best ids lies in such a word: a word outside has `cap` better ids before it.
+    """
+    num_rows, num_words, _ = values.shape
+    device = values.device
+    word_keys = _keys(_ordered(values.amax(dim=2)), torch.arange(num_words, device=device))
+    words = ID_MASK - (word_keys.topk(min(cap, num_words), dim=1).values & ID_MASK)
+    token_ids = words[:, :, None] * WORD_BITS + torch.arange(WORD_BITS, device=device)
+    best = values[torch.arange(num_rows, device=device)[:, None], words]
+    return _keys(_ordered(best), token_ids).flatten(1)
+
+
+def _adjusted(inputs: _Inputs, source: tuple[Any, ...]) -> Tensor:
+    """Return the adjusted float32 logits at an index of the tables (contract 3, step 2, in its order)."""
     values = inputs.logits[source].float()
     if inputs.bias is not None:
         values = values + inputs.bias[source]
     if inputs.counts is not None:
         counts = inputs.counts[source]
-        values = values - inputs.presence[row] * (counts > 0).float()
-        values = values - inputs.frequency[row] * counts.float()
+        values = values - inputs.presence[source] * (counts > 0).float()
+        values = values - inputs.frequency[source] * counts.float()
     return values
 
 

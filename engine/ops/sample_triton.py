@@ -19,6 +19,7 @@ from engine.ops import sample
 from engine.ops.sample import Candidates, RowStatus, SamplingBatch
 
 MAX_CAP = 64
+OPTIONS = {"num_warps": 8, "enable_fp_fusion": False}  # a product and its sum are rounded apart, as in torch
 # Interpreted, every operation on a block costs Python time, so blocks are wide there.
 BLOCK = 32768 if triton.knobs.runtime.interpret else 4096
 _NO_KEY: tl.constexpr = tl.constexpr(sample.NO_KEY)
@@ -248,8 +249,7 @@ def _rank_blocks(
         num_blocks,
         CAP=cap,
         BLOCK=BLOCK,
-        num_warps=8,
-        enable_fp_fusion=False,
+        **OPTIONS,
     )
     return keys, found
 
@@ -286,6 +286,6 @@ def _merge_blocks(keys: Tensor, found: Tensor, settings: SamplingBatch) -> Candi
         CAP=cap,
         MERGE=triton.next_power_of_2(num_blocks * cap),
         BLOCKS=triton.next_power_of_2(num_blocks),
-        num_warps=8,
+        **OPTIONS,
     )
     return candidates
