@@ -5,7 +5,7 @@ drawn from, the completion ids and the legal sets. All probabilities are multipl
 oracles/sample.py), so oracle and op must agree at every uniform of the generator's grid.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 
 import attrs
@@ -30,9 +30,10 @@ class Size:
     num_joint: int
     num_sampling_rows: int
     twice: bool = True  # call every op twice and compare
+    max_enumerated: int | None = None  # so many cases of an enumeration; None is all of them
 
 
-TINY = Size((2,), ((2, 2),), 1, 12, 2, 60, twice=False)
+TINY = Size((3,), ((3, 2),), 1, 10, 2, 60, twice=False, max_enumerated=6)  # interpreted kernels
 QUICK = Size((1, 2, 3, 5), ((5, 2), (3, 3)), 1, 250, 24, 1800)
 FULL = Size((1, 2, 3, 4, 5), ((5, 1), (5, 2), (5, 3), (4, 3)), 3, 4000, 240, 20_000)
 SIZES: Mapping[str, Size] = {"tiny": TINY, "quick": QUICK, "full": FULL}
@@ -83,6 +84,14 @@ def masked_law(weights: Mapping[int, int] | tuple[int, ...], mask: frozenset[int
     items = dict(enumerate(weights)) if isinstance(weights, tuple) else dict(weights)
     order = sorted((i for i in items if i in mask), key=lambda i: (-items[i], i))
     return dyadic_law({i: items[i] for i in order})
+
+
+def picked(cases: Iterable[RoundCase], most: int | None) -> list[RoundCase]:
+    """All cases, or a fixed random choice of `most` of them."""
+    found = list(cases)
+    if most is None or most >= len(found):
+        return found
+    return [found[i] for i in np.random.default_rng(1).permutation(len(found))[:most]]
 
 
 def all_masks(vocab_size: int) -> list[frozenset[int]]:

@@ -28,13 +28,15 @@ LAW_FLOORS = {"ok": 10, "empty": 1, "non_finite": 1, "empty_by_bans": 1, "greedy
 
 def single_columns(ops: OpSet, size: Size, seed: int, progress: Progress | None = None) -> CheckRecord:
     """Every mask x draft x kind of q of one column, and every mask of the bonus column."""
-    found = [c for v in size.single_vocab_sizes for c in cases.single_column_cases(v, size.num_weightings)]
+    every = (c for v in size.single_vocab_sizes for c in cases.single_column_cases(v, size.num_weightings))
+    found = cases.picked(every, size.max_enumerated)
     return rounds.check_rounds(ops, "single columns", found, seed, size.twice, progress)
 
 
 def chains(ops: OpSet, size: Size, seed: int, progress: Progress | None = None) -> CheckRecord:
     """Every mask of every column of a window by itself, with every pattern of accepted and refused coins."""
-    found = [c for v, k in size.chains for c in cases.chain_cases(v, k, size.num_weightings)]
+    every = (c for v, k in size.chains for c in cases.chain_cases(v, k, size.num_weightings))
+    found = cases.picked(every, size.max_enumerated)
     return rounds.check_rounds(ops, "chains", found, seed, size.twice, progress)
 
 
