@@ -152,24 +152,26 @@ def repeat(body: Expr, minimum: int, maximum: int | None) -> Expr:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct parts of an expression."""
-    if isinstance(expr, Seq | Alt):
-        return expr.items
-    return (expr.body,) if isinstance(expr, Repeat) else ()
+    kind = type(expr)
+    if kind is Seq or kind is Alt:
+        return expr.items  # type: ignore[union-attr]
+    return (expr.body,) if kind is Repeat else ()  # type: ignore[union-attr]
 
 
 def fold(expr: Expr, visit: Callable[[Expr, list[T]], T]) -> T:
     """Evaluate bottom up without recursion: `visit` gets a node and its children's results, once a node."""
     done: dict[int, T] = {}
-    stack = [expr]
+    stack = [(expr, False)]
     while stack:
-        node = stack[-1]
-        waiting = [part for part in children(node) if id(part) not in done]
-        if waiting:
-            stack += waiting
+        node, parts_are_done = stack.pop()
+        if id(node) in done:
             continue
-        stack.pop()
-        if id(node) not in done:
-            done[id(node)] = visit(node, [done[id(part)] for part in children(node)])
+        parts = children(node)
+        if parts_are_done or not parts:
+            done[id(node)] = visit(node, [done[id(part)] for part in parts])
+        else:
+            stack.append((node, True))
+            stack += [(part, False) for part in parts]
     return done[id(expr)]
 
 
