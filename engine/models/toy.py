@@ -45,7 +45,8 @@ def noise(key: int, width: int) -> np.ndarray:
 class TableSpec:
     """What a table holds: `scale` times noise from `seed`, plus `boost` per id, or the row in `overrides`.
 
-    `jitter` adds that much fresh noise to every row: a table near another one, for a drafter.
+    `jitter` adds that much fresh noise to every row: a table near another one, for a drafter. Where `varying`
+    names ids, only those depend on the context: wide tables stay cheap.
     """
 
     width: int
@@ -55,17 +56,31 @@ class TableSpec:
     boost: Mapping[int, float] = attrs.field(factory=dict)
     overrides: Mapping[Context, np.ndarray] = attrs.field(factory=dict)
     jitter: float = 0.0
+    varying: tuple[int, ...] = ()
 
     def row(self, context: Context) -> np.ndarray:
         """Return the float32 logits of one context; the longest override that is a suffix of it wins."""
         row = self._overridden(context)
         if row is None:
-            row = self.fresh(0, context)
+            row = self._plain(context)
             for token_id, extra in self.boost.items():
                 row[token_id] += np.float32(extra)
         if self.jitter:
             row += noise(mix(self.seed, 3, *context), self.width) * np.float32(self.jitter)
         return row
+
+    def _plain(self, context: Context) -> np.ndarray:
+        if not self.varying:
+            return self.fresh(0, context)
+        row = self.fresh(0, ())
+        row[list(self.varying)] = noise(mix(self.seed, 0, *context), len(self.varying)) * np.float32(
+            self.scale
+        )
+        return row
+
+    def is_overridden(self, context: Context) -> bool:
+        """Whether the row of a context is given."""
+        return self._overridden(context) is not None
 
     def fresh(self, salt: int, context: Context) -> np.ndarray:
         """Return `scale` times noise that belongs to a context and a salt."""
@@ -88,6 +103,8 @@ class TableModel:
         self._table = torch.empty((0, spec.width), dtype=torch.float32)
         self._out = torch.empty((0, spec.width), dtype=torch.float32)
         self._held: list[int] = []
+        self._given: set[int] = {-1}
+        self._varying = torch.tensor(spec.varying, dtype=torch.int64)
 
     @property
     def width(self) -> int:
@@ -133,19 +150,24 @@ class TableModel:
                 grown[:index] = self._table
                 self._table = grown
             self._table[index] = torch.from_numpy(self.spec.row(context))
+            if not self.spec.varying or self.spec.is_overridden(context):
+                self._given.add(index)
         return index
 
     def _gather(self, wanted: list[int]) -> Float32[Tensor, "rows width"]:
-        """Copy only the rows whose context changed since the last call: wide rows cost a megabyte each."""
+        """Write only what changed since the last call, because a wide row is a megabyte."""
         if len(wanted) > len(self._held):
             self._out = torch.empty((len(wanted), self.spec.width), dtype=torch.float32)
             self._held = [-1] * len(wanted)
         changed = [row for row, index in enumerate(wanted) if self._held[row] != index]
-        if changed:
-            sources = torch.tensor([wanted[row] for row in changed])
-            self._out[torch.tensor(changed)] = self._table.index_select(0, sources)
-            for row in changed:
-                self._held[row] = wanted[row]
+        whole = [r for r in changed if self._held[r] in self._given or wanted[r] in self._given]
+        for row in whole:
+            self._out[row] = self._table[wanted[row]]
+        if len(whole) < len(changed):
+            rows, sources = torch.tensor(changed), torch.tensor([wanted[r] for r in changed])
+            self._out[rows[:, None], self._varying] = self._table[sources[:, None], self._varying]
+        for row in changed:
+            self._held[row] = wanted[row]
         return self._out[: len(wanted)]
 
 
@@ -256,7 +278,7 @@ class ToyDFlash2:
             scores = np.empty((num_drafts, NUM_CANDIDATES), dtype=np.float32)
             for j in range(num_drafts):
                 row = _block_row(self._spec, context, j)
-                best = np.argsort(-row, kind="stable")[:NUM_CANDIDATES]
+                best = _best_ids(row, NUM_CANDIDATES)
                 scores[j] = row[best]
                 ids[j] = [self._mischief.draft(context, j * 64 + c, int(i)) for c, i in enumerate(best)]
             self._unary[key] = (torch.from_numpy(ids), torch.from_numpy(scores))
@@ -265,6 +287,13 @@ class ToyDFlash2:
 
 def _tail(history: Sequence[int], order: int) -> Context:
     return tuple(history[-order:]) if order else ()
+
+
+def _best_ids(row: np.ndarray, num_ids: int) -> np.ndarray:
+    """Return the ids of the largest scores, best first, ties to the smaller id."""
+    at_least = np.partition(row, -num_ids)[-num_ids]
+    ids = np.flatnonzero(row >= at_least)
+    return ids[np.argsort(-row[ids], kind="stable")][:num_ids]
 
 
 def _block_row(spec: TableSpec, context: Context, position: int) -> np.ndarray:

@@ -116,7 +116,7 @@ class TargetModel(Protocol):
         ...
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Lane:
     """The physical state of one resident request; a toy's history stands for caches and recurrent state.
 

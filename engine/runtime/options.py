@@ -36,11 +36,10 @@ def _ranges(settings: SamplingSettings) -> Iterable[tuple[str, float, float, flo
 
 
 def _require_in_domain(name: str, token_ids: Iterable[int], vocab_size: int) -> None:
-    for token_id in token_ids:
-        inside = 0 <= token_id < vocab_size
-        _require(
-            inside, f"{name} names an id outside the token domain", str(token_id), f"0 to {vocab_size - 1}"
-        )
+    outside = [token_id for token_id in token_ids if not 0 <= token_id < vocab_size]
+    if outside:
+        allowed = f"0 to {vocab_size - 1}"
+        _require(False, f"{name} names an id outside the token domain", str(outside[0]), allowed)
 
 
 def _require(condition: bool, message: str, found: str, allowed: str) -> None:

@@ -1,8 +1,8 @@
 """What a decoding path must do, from the oracles alone: its target laws, and its very tokens for a seed.
 
-`Twin` plays a request from its seed with the oracle's generator, laws, proposal draw and acceptance; an engine
-path must publish exactly its tokens. What a drafter proposes is taken from its own model: any proposal is
-allowed, and the law of the output must not depend on it.
+`Twin` plays a request from its seed with the oracle's generator, laws, proposal draw and acceptance; an
+engine path must publish exactly its tokens. What a drafter proposes is taken from its own model: any proposal
+is allowed, and the law of the output must not depend on it.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ NUM_RANKED = 64  # of a free row only the best ids can be candidates: the cap is
 
 
 class Language:
-    """The legal ids after any tokens, by the oracle's parser; only ids over the case's letters can be legal."""
+    """The legal ids after any tokens, by the oracle's parser; only ids over a, b, c can be legal."""
 
     def __init__(self, case: Case, vocabulary: Vocabulary) -> None:
         letters = set(b"abc")
@@ -75,6 +75,7 @@ class Target:
         return None if self._language is None else self._language.legal_ids(token_ids)
 
     def __call__(self, token_ids: Tokens) -> sample.Law:
+        """The law of the token after `token_ids`."""
         if token_ids not in self._laws:
             self._laws[token_ids] = self._law(token_ids)
         return self._laws[token_ids]

@@ -1,7 +1,7 @@
 """The small worlds in which decoding paths are judged: one vocabulary, a few constraints, tables, drafters.
 
 Each constraint is written twice: as the engine reads it and as rules the oracle expands. The target's table
-likes the case's own tokens, completion ids and some illegal ones; the drafters' tables lie near it and misbehave
+likes the case's own tokens, completion ids and an illegal one; the drafters' tables lie near it and misbehave
 on purpose (`Mischief`): illegal ids, ids out of range, completion ids inside the window, short windows.
 """
 
@@ -94,7 +94,7 @@ class World:
 
     @property
     def strange_ids(self) -> tuple[int, ...]:
-        """Ids that no constraint opens: a control id, an id that is never generated, padding, out of range."""
+        """Ids no constraint opens: a control id, an id that is never generated, padding, out of range."""
         vocabulary = self.vocabulary
         special = [
             next(i for i, kind in enumerate(vocabulary.classes) if kind is wanted)
@@ -113,7 +113,9 @@ class World:
         boost = dict.fromkeys(self.liked_ids, 5.0)
         boost |= dict.fromkeys(self.vocabulary.eos_ids, 4.5)
         boost[self.strange_ids[0]] = 5.5
-        spec = TableSpec(self.vocabulary.logits_width, seed=self.seed, order=1, scale=1.5, boost=boost)
+        width = self.vocabulary.logits_width
+        varying = tuple(boost) + tuple(range(100, 160)) if width > 10_000 else ()
+        spec = TableSpec(width, seed=self.seed, order=1, scale=1.5, boost=boost, varying=varying)
         return attrs.evolve(spec, **changes)
 
     def mischief(self) -> Mischief:
@@ -150,7 +152,7 @@ class World:
         )
 
     def engine(self, path: str, ops: str, num_lanes: int, **changes: Any) -> Engine:
-        """An engine of this world for one path; `changes` go to the program or are `arrange` and `observe`."""
+        """An engine of this world; `changes` go to the program, except `arrange` and `observe`."""
         own = {name: changes.pop(name) for name in ("arrange", "observe") if name in changes}
         return Engine(self.vocabulary, self.program(path, ops, num_lanes, **changes), self.compiler, **own)
 
