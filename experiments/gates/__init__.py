@@ -123,18 +123,39 @@ GATES: tuple[Gate, ...] = (
     Gate(
         name="exact ops",
         question="Do sampling, acceptance and the generator equal their oracles at every break point?",
-        entry="experiments.gates.exact_ops:gate",
+        entry="experiments.gates.exact_verdicts:gate",
         takes=("ops",),
+        sizes={
+            "quick": {"size": "quick"},
+            "default": {"size": "full"},
+            "full": {"size": "full"},
+            # Interpreted acceptance costs about 20 ms a row.
+            "quick/triton": {
+                "size": "tiny",
+                "checks": ("uniforms", "sampling laws", "draws", "proposals", "random rounds", "joint law"),
+            },
+            "default/triton": {"size": "tiny"},
+            "full/triton": {"size": "quick"},
+        },
+        shards={"default": 4, "full": 4},
     ),
     Gate(
         name="legal sets",
         question="Is every mask bit right for random grammars, regular expressions and choices?",
         entry="experiments.gates.legal_sets:gate",
+        sizes={
+            "quick": {"num_grammars": 60, "num_regexes": 40, "num_choices": 40, "num_windows": 120},
+            "default": {"num_grammars": 1000, "num_regexes": 600, "num_choices": 600, "num_windows": 2400},
+            "full": {"num_grammars": 10_000, "num_regexes": 4000, "num_choices": 4000, "num_windows": 12_000},
+        },
+        shards={"quick": 2, "default": 4, "full": 16},
     ),
     Gate(
         name="transactions",
         question="Do preview, confirm, discard and look-ahead leave the state a fresh start would give?",
         entry="experiments.gates.transactions:gate",
+        sizes={"quick": {"scripts": 16}, "default": {"scripts": 120}, "full": {"scripts": 1200}},
+        shards={"default": 2, "full": 8},
     ),
     Gate(
         name="paths",
@@ -147,6 +168,15 @@ GATES: tuple[Gate, ...] = (
         question="Is every bit of all 248,320 ids right, and is sampling exact on rows that wide?",
         entry="experiments.gates.real_vocabulary:gate",
         takes=("ops",),
+        sizes={
+            "quick": {
+                "subjects": ("digits", "choice", "date", "characters of many bytes", "json"),
+                "rows": 3,
+            },
+            "default": {"rows": 16},
+            "full": {"rows": 64},
+        },
+        shards={"default": 2, "full": 2},
         only_vocab=("qwen3.5",),
     ),
     Gate(
@@ -154,6 +184,11 @@ GATES: tuple[Gate, ...] = (
         question="Do the Triton kernels give the ids of the torch reference on equal uniforms?",
         entry="experiments.gates.triton_equals_torch:gate",
         takes=("vocab",),
-        only_ops=("triton",),
+        sizes={
+            "quick": {"rows": 2, "rounds": 16},
+            "quick/triton": {"rows": 8, "rounds": 100},
+            "default": {"rows": 64, "rounds": 400},
+            "full": {"rows": 512, "rounds": 4000},
+        },
     ),
 )
