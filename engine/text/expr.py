@@ -7,6 +7,7 @@ classes take anything. Expressions may share parts; `fold` and `walk` visit a sh
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TypeVar
 
 import attrs
@@ -118,12 +119,13 @@ def negated(characters: Chars) -> Chars:
 def seq(items: Sequence[Expr]) -> Expr:
     """A flat sequence: nested ones opened, neighbouring bytes joined, empty strings dropped."""
     flat: list[Expr] = []
-    for item in items:
-        for part in item.items if isinstance(item, Seq) else (item,):
-            if isinstance(part, Bytes) and flat and isinstance(flat[-1], Bytes):
-                flat[-1] = Bytes(flat[-1].data + part.data)
-            elif part != EPSILON:
-                flat.append(part)
+    opened = (part for item in items for part in (item.items if isinstance(item, Seq) else (item,)))
+    for is_bytes, run in groupby(opened, lambda part: isinstance(part, Bytes)):
+        if is_bytes:
+            data = b"".join(part.data for part in run if isinstance(part, Bytes))
+            flat += [Bytes(data)] if data else []
+        else:
+            flat += run
     if not flat:
         return EPSILON
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
