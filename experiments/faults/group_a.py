@@ -1,10 +1,12 @@
 """Group A, first half: which ids may be sampled and in which order they stand (contract 3, steps 1 to 4)."""
 
+# ruff: noqa: E501 - anchors are lines of the engine as they stand there
+
 from experiments.faults.planting import Fault, fault, replace
 
 SAMPLE = "engine/ops/sample.py"
-OPS = ("gate:exact ops", "property_tests/test_ops_sample.py")
-TESTS = ("property_tests/test_ops_sample.py",)
+OPS = ("gate:exact ops", "property_tests/test_sample.py")
+TESTS = ("property_tests/test_sample.py",)
 
 INPUTS = "    inputs = _Inputs(\n        logits[:, :vocab_size],\n"
 FREE_WORDS = "legal_words(logits, vocab_size, None, None, banned_bitmask)[0]"

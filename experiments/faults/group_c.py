@@ -1,5 +1,232 @@
-"""Planted faults."""
+"""Group C: faults of the masks along a draft chain (contract 6)."""
 
-from experiments.faults.planting import Fault
+# ruff: noqa: E501 - anchors are lines of the engine as they stand there
 
-FAULTS: tuple[Fault, ...] = ()
+from experiments.faults.planting import Fault, append, fault, replace
+
+MASKS = "engine/text/masks.py"
+BASE = "engine/text/cores/base.py"
+MATCHER = "engine/text/matcher.py"
+XGRAMMAR = "engine/text/cores/xgrammar_core.py"
+LLGUIDANCE = "engine/text/cores/llguidance_core.py"
+WINDOWS = ("property_tests/test_masks.py", "gate:legal sets")
+CORES = ("property_tests/test_cores.py", "property_tests/test_masks.py")
+
+FILLER = "    rows[num_ready:] = 0\n    rows[num_ready:, 0] = 1\n"
+
+
+def _walk(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
+    return fault(name, title, replace(MASKS, old, new), checks=WINDOWS, clauses=clauses)
+
+
+FAULTS: tuple[Fault, ...] = (
+    _walk(
+        "C61",
+        "every row holds the mask of the row before it",
+        FILLER,
+        "    rows[1:num_ready] = rows[: max(0, num_ready - 1)].copy()\n" + FILLER,
+        "MASK-8",
+        "SPECG-5",
+    ),
+    _walk(
+        "C62",
+        "all rows hold the mask of the committed state",
+        FILLER,
+        "    rows[1:num_ready] = rows[0]\n" + FILLER,
+        "MASK-8",
+        "SPECG-5",
+        "MASK-4",
+    ),
+    _walk(
+        "C63",
+        "the bonus row is left open",
+        FILLER,
+        FILLER + "    if drafts and num_ready == len(drafts) + 1:\n        rows[len(drafts)] = -1\n",
+        "MASK-8",
+        "MASK-1",
+    ),
+    _walk("C64", "rows behind the window are left open", FILLER, "    rows[num_ready:] = -1\n", "MASK-11"),
+    _walk(
+        "C65",
+        "the walk goes on behind an illegal draft from the stale state",
+        "        if index == len(drafts) or not is_legal(legal, drafts[index], matcher.vocab_size):\n"
+        "            break\n",
+        "        if index == len(drafts):\n            break\n"
+        "        if not is_legal(legal, drafts[index], matcher.vocab_size):\n            continue\n",
+        "MASK-8",
+        "MASK-9",
+        "WIN-16",
+        "SPECG-1",
+    ),
+    _walk(
+        "C66",
+        "the walk goes on behind an accepted completion id",
+        "        if matcher.terminated:\n            break\n",
+        "",
+        "MASK-12",
+        "WIN-16",
+    ),
+    fault(
+        "C67",
+        "a terminated matcher opens everything",
+        replace(
+            MATCHER,
+            "            words[:] = 0\n            return\n",
+            "            words[:] = -1\n            return\n",
+        ),
+        checks=("property_tests/test_matcher.py", "property_tests/test_masks.py"),
+        clauses=("MASK-12", "DONE-3"),
+    ),
+    fault(
+        "C69",
+        "a mask is added to what its buffer held before",
+        replace(
+            XGRAMMAR,
+            "            self._fill(words)\n",
+            "            old = words.copy()\n            self._fill(words)\n            words |= old\n",
+        ),
+        checks=WINDOWS,
+        clauses=("MASK-6", "MASK-1"),
+    ),
+    _walk(
+        "C200",
+        "a banned draft does not end the walk",
+        "not is_legal(legal, drafts[index]",
+        "not is_legal(words, drafts[index]",
+        "SERV-25",
+        "EMPTY-4",
+    ),
+    _walk(
+        "C201",
+        "a dead end keeps its empty row",
+        "num_ready = len(states) if states[-1] is PositionState.READY else len(states) - 1",
+        "num_ready = len(states)",
+        "MASK-11",
+        "MASK-10",
+    ),
+    _walk(
+        "C202",
+        "filler rows are all zero",
+        "    rows[num_ready:, 0] = 1\n",
+        "",
+        "MASK-11",
+    ),
+    _walk(
+        "C203",
+        "a negative id wraps around into the mask",
+        "return 0 <= token_id < vocab_size and",
+        "return token_id < vocab_size and",
+        "MASK-3",
+    ),
+    _walk(
+        "C204",
+        "the first id past the vocabulary is looked up",
+        "return 0 <= token_id < vocab_size and",
+        "return 0 <= token_id <= vocab_size and",
+        "MASK-3",
+        "VOC-1",
+    ),
+    _walk(
+        "C205",
+        "the walk stops before the bonus row",
+        "if index == len(drafts) or not",
+        "if index >= len(drafts) - 1 or not",
+        "MASK-8",
+        "MASK-2",
+    ),
+    _walk(
+        "C206",
+        "an empty set emptied by bans is an ordinary dead end",
+        "emptied = unbanned is not None and np.count_nonzero(words)",
+        "emptied = False",
+        "EMPTY-4",
+    ),
+    _walk(
+        "C207",
+        "an illegal draft's own position is a dead end",
+        "        if index == len(drafts) or not is_legal",
+        "        if index < len(drafts) and not is_legal(legal, drafts[index], matcher.vocab_size):\n"
+        "            states[-1] = PositionState.DEAD_END\n"
+        "        if index == len(drafts) or not is_legal",
+        "MASK-9",
+    ),
+    _walk(
+        "C208",
+        "a draft is looked up in the wrong bit of its word",
+        "words[token_id >> 5] >> (token_id & 31) & 1",
+        "words[token_id >> 5] >> (31 - (token_id & 31)) & 1",
+        "MASK-1",
+    ),
+    _walk(
+        "C209",
+        "a core that refuses what it opened is not noticed",
+        "        if not matcher.accept(drafts[index]):\n"
+        '            raise CoreFault(f"the core opened token {drafts[index]} and then refused it")\n',
+        "        matcher.accept(drafts[index])\n",
+        "FAIL-4",
+        "SAFE-11",
+    ),
+    fault(
+        "C210",
+        "a full last word is cleared",
+        replace(BASE, "(1 << (vocab_size % 32 or 32)) - 1", "(1 << (vocab_size % 32)) - 1"),
+        checks=CORES,
+        clauses=("MASK-1",),
+    ),
+    fault(
+        "C211",
+        "a look-ahead that fails is not undone",
+        replace(
+            MATCHER,
+            "        try:\n            yield self\n        finally:\n            self._undo()\n",
+            "        yield self\n        self._undo()\n",
+        ),
+        checks=("property_tests/test_matcher.py", "property_tests/test_masks.py"),
+        clauses=("TXN-3", "WIN-17"),
+    ),
+    fault(
+        "C212",
+        "the walk is not undone",
+        replace(
+            MASKS,
+            "    with matcher.look_ahead():\n",
+            "    with matcher.look_ahead():\n        matcher._undo = _keep\n",
+        ),
+        append(MASKS, "def _keep() -> None:\n    pass\n"),
+        checks=WINDOWS,
+        clauses=("TXN-3", "WIN-17", "MASK-8"),
+    ),
+    fault(
+        "C213",
+        "ungenerable ids can be taken",
+        replace(
+            XGRAMMAR,
+            "        if token_id in self._compiled.ungenerable_ids:\n            return False\n",
+            "        if token_id in self._compiled.ungenerable_ids:\n            return True\n",
+        ),
+        checks=CORES,
+        clauses=("VOC-4",),
+    ),
+    fault(
+        "C214",
+        "llguidance's mask keeps bits past the vocabulary",
+        replace(
+            LLGUIDANCE,
+            "        words[-1] &= compiled.last_word_bits\n",
+            "        words[-1] |= ~compiled.last_word_bits\n",
+        ),
+        checks=CORES,
+        clauses=("MASK-1", "VOC-1"),
+    ),
+    fault(
+        "C215",
+        "xgrammar's mask keeps bits past the vocabulary",
+        replace(
+            XGRAMMAR,
+            "        words[-1] &= self._compiled.last_word_bits\n",
+            "        words[-1] |= ~self._compiled.last_word_bits\n",
+        ),
+        checks=CORES,
+        clauses=("MASK-1", "VOC-1"),
+    ),
+)
