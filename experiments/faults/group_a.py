@@ -1,7 +1,5 @@
 """Group A, first half: which ids may be sampled and in which order they stand (contract 3, steps 1 to 4)."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, fault, replace
 
 SAMPLE = "engine/ops/sample.py"

@@ -1,7 +1,5 @@
 """Group A, second half: the law over the candidates, the draw, the generator (contract 3 and 4)."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, fault, replace
 
 SAMPLE = "engine/ops/sample.py"

@@ -1,7 +1,5 @@
 """Group B, first half: faults of the acceptance op itself (contract 5)."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, append, fault, replace
 
 ACCEPT = "engine/ops/accept.py"

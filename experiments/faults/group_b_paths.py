@@ -1,7 +1,5 @@
 """Group B, second half: faults of proposals, columns and coins, where a round is put together."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, fault, replace
 
 PROGRAM = "engine/runtime/program.py"

@@ -1,7 +1,5 @@
 """Group C: faults of the masks along a draft chain (contract 6)."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, append, fault, replace
 
 MASKS = "engine/text/masks.py"

@@ -1,7 +1,5 @@
 """Group D: faults of the matcher's transaction and of the commit (contract 2; TXN, LIFE)."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, fault, replace
 
 MATCHER = "engine/text/matcher.py"

@@ -1,7 +1,5 @@
 """Group F, faults in reading regular expressions and choices."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, fault, replace
 
 REGEX = "engine/text/regex.py"

@@ -1,7 +1,5 @@
 """Group F, second half: faults between the rules and the cores (contract 7)."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, fault, replace
 
 RULES = "engine/text/rules.py"

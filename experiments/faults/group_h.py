@@ -1,7 +1,5 @@
 """Group H: faults of cache keys, of sharing, and of the map from rows to requests (CACHE, BATCH)."""
 
-# ruff: noqa: E501 - anchors are lines of the engine as they stand there
-
 from experiments.faults.planting import Fault, append, fault, replace
 
 COMPILER = "engine/text/compiler.py"
