@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def adjust(
     return adjusted
 
 
-def law(
+def candidates(
     logits: Sequence[float],
     *,
     vocab_size: int,
@@ -77,25 +78,34 @@ def law(
     banned: Container[int] = (),
     counts: Sequence[int] | None = None,
     bias: Mapping[int, float] | None = None,
-) -> Law:
-    """The law of one row (contract 3, steps 1 to 5); `legal` None means that no constraint acts."""
+) -> tuple[list[int], list[float], str]:
+    """The candidates of one row in drawing order, their adjusted logits, and a status (contract 3.1 to 3.4).
+
+    `legal` None means that no constraint acts. Any status but "ok" comes with no candidate.
+    """
     adjusted = adjust(logits, settings, counts, bias)
     allowed = [i for i in range(vocab_size) if legal is None or i in legal]
     ids = [i for i in allowed if i not in banned]
     if not ids:
-        return Law(status="empty_by_bans" if allowed else "empty")
+        return [], [], "empty_by_bans" if allowed else "empty"
     if any(np.isnan(adjusted[i]) or adjusted[i] == np.inf for i in ids):
-        return Law(status="non_finite")
+        return [], [], "non_finite"
     finite = sorted((i for i in ids if np.isfinite(adjusted[i])), key=lambda i: (-adjusted[i], i))
-    if not finite:
-        return Law(status="non_finite")
-    if settings.temperature <= 0:
-        return Law((finite[0],), (1.0,))
     limit = math.inf if candidate_cap is None else candidate_cap
     cap = settings.top_k if 1 <= settings.top_k < limit else candidate_cap
-    candidates = finite[:cap]
-    kept = _kept_weights([float(adjusted[i]) for i in candidates], settings)
-    return Law(tuple(candidates[: len(kept)]), tuple(w / sum(kept) for w in kept))
+    chosen = finite[: 1 if settings.temperature <= 0 else cap]
+    return chosen, [float(adjusted[i]) for i in chosen], "ok" if finite else "non_finite"
+
+
+def law(logits: Sequence[float], *, settings: Settings = Settings(), **rest: Any) -> Law:
+    """The law of one row (contract 3, steps 1 to 5); arguments as in `candidates`."""
+    chosen, adjusted, status = candidates(logits, settings=settings, **rest)
+    if status != "ok":
+        return Law(status=status)
+    if settings.temperature <= 0:
+        return Law((chosen[0],), (1.0,))
+    kept = _kept_weights(adjusted, settings)
+    return Law(tuple(chosen[: len(kept)]), tuple(w / sum(kept) for w in kept))
 
 
 def _kept_weights(values: list[float], settings: Settings) -> list[float]:
@@ -129,7 +139,7 @@ def breakpoints(law: Law) -> list[float]:
 
 
 def cumulative_breaks(weights: Sequence[float], mass: float) -> list[float]:
-    """Running sums over `mass` strictly inside (0, 1), each once; a sum that is 1 but for rounding is none."""
+    """Running sums over `mass` strictly inside (0, 1), each once; 1 but for rounding is not inside."""
     running, breaks = 0.0, set()
     for weight in weights:
         running += weight

@@ -14,7 +14,7 @@ import torch
 
 from engine.ops import OpSet
 from engine.ops.rng import Purpose
-from engine.ops.sample import SamplingBatch, TargetLaw
+from engine.ops.sample import Candidates, SamplingBatch, TargetLaw
 from engine.request import SamplingSettings
 from experiments.gates.exact_cases import BAD_STATUSES, CheckRecord, Progress
 from experiments.gates.exact_rounds import STATUS, TOLERANCE, call_purely
@@ -56,17 +56,23 @@ class RowGroup:
     with_bias: bool = True
 
     def law(self, row: RowCase) -> Law:
-        """What the oracle says of one row."""
-        return oracle.law(
-            row.logits,
-            vocab_size=self.vocab_size,
-            settings=row.settings,
-            candidate_cap=self.candidate_cap,
-            legal=row.legal,
-            banned=row.banned,
-            counts=row.counts or None,
-            bias=dict(row.bias),
-        )
+        """The oracle's law of one row."""
+        return oracle.law(row.logits, **self._arguments(row))
+
+    def candidates(self, row: RowCase) -> tuple[list[int], list[float], str]:
+        """The oracle's candidates of one row, their adjusted logits, and its status."""
+        return oracle.candidates(row.logits, **self._arguments(row))
+
+    def _arguments(self, row: RowCase) -> dict:
+        return {
+            "vocab_size": self.vocab_size,
+            "settings": row.settings,
+            "candidate_cap": self.candidate_cap,
+            "legal": row.legal,
+            "banned": row.banned,
+            "counts": row.counts or None,
+            "bias": dict(row.bias),
+        }
 
 
 def row_groups(num_rows: int, seed: int) -> Iterator[RowGroup]:
@@ -205,7 +211,7 @@ def check_laws(
         law = call_purely(ops.target_law, chosen, args[1], twice=twice)
         wants = [group.law(row) for row in group.rows]
         for i, (row, want) in enumerate(zip(group.rows, wants, strict=True)):
-            error = _row_error(law, i, want)
+            error = max(_row_error(law, i, want), _candidate_error(chosen, i, *group.candidates(row)))
             worst = max(worst, error)
             if failure is None and error > TOLERANCE:
                 failure = describe_row(group, row, want, law, i)
@@ -232,6 +238,21 @@ def _row_error(law: TargetLaw, row: int, want: Law) -> float:
     if solid != [i for i, p in want.as_dict().items() if p > TOLERANCE]:
         return 1.0
     return max(abs(got.get(i, 0.0) - p) for i, p in zip(want.order, want.probs, strict=True))
+
+
+def _candidate_error(
+    chosen: Candidates, row: int, ids: list[int], adjusted: list[float], status: str
+) -> float:
+    """0 if the candidates, their float32 logits and the status are the oracle's to the bit, else 1.
+
+    A greedy row may list more than the one candidate that it takes.
+    """
+    count = int(chosen.count[row])
+    same = int(chosen.status[row]) == STATUS[status] and (status == "ok" or count == 0)
+    same &= chosen.token_ids[row, : len(ids)].tolist() == ids
+    same &= chosen.logits[row, : len(ids)].tolist() == adjusted
+    past = chosen.logits[row, count:]
+    return 0.0 if same and count >= len(ids) and bool((past == -torch.inf).all()) else 1.0
 
 
 def _draw_fault(
