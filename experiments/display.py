@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -16,10 +17,10 @@ from rich.progress import (
 from rich.table import Table
 
 from experiments.gates import Job
-from experiments.verdict import Status, Verdict
+from experiments.verdict import Status, Verdict, explanation, worst_status
 
 STYLES = {Status.PASS: "green", Status.FAIL: "bold red", Status.INCONCLUSIVE: "yellow", Status.SKIPPED: "dim"}
-SEVERITY = (Status.SKIPPED, Status.PASS, Status.INCONCLUSIVE, Status.FAIL)
+MAX_LINE = 300
 NARROW = 100  # columns under which the table leaves out what the report has anyway
 
 
@@ -77,36 +78,33 @@ class Display:
         self._progress.update(self._task, description=running)
 
 
-def worst_status(verdicts: Sequence[Verdict]) -> Status:
-    """The worst status among `verdicts`; a pass outranks a skipped check."""
-    return max((verdict.status for verdict in verdicts), key=SEVERITY.index)
-
-
 def _short(verdict: Verdict) -> str:
-    return f"{verdict.path}: {verdict.check}: {verdict.reason or verdict.detail}"
+    text = f"{verdict.path}: {verdict.check}: {explanation(verdict)}"
+    return text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
 
 
 def summary_table(verdicts: Sequence[Verdict], width: int) -> Table:
     """The table path x check: verdict, n, what the check could have seen, the worst error and the time."""
     wide = width >= NARROW
-    table = Table(title="path x check", title_justify="left", header_style="bold", pad_edge=False)
-    for column in ("gate", "path", "check", "verdict"):
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for column in ("check", "path", "verdict"):
         table.add_column(column, overflow="fold")
-    table.add_column("n", justify="right")
-    table.add_column("could have seen", overflow="fold")
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("could have seen", overflow="fold", min_width=14)
     if wide:
-        table.add_column("worst error", justify="right")
-        table.add_column("s", justify="right")
+        table.add_column("worst error", justify="right", no_wrap=True)
+        table.add_column("s", justify="right", no_wrap=True)
     previous = ""
     for verdict in verdicts:
-        if previous and verdict.name != previous:
-            table.add_section()
-        cells = [verdict.name if verdict.name != previous else "", verdict.path, verdict.check]
-        cells += [f"[{STYLES[verdict.status]}]{verdict.status}[/]", f"{verdict.n:,}", verdict.visible.text]
+        if verdict.name != previous:
+            table.add_row(f"[bold]{escape(verdict.name)}[/]")
+            previous = verdict.name
+        cells = [f"  {escape(verdict.check)}", escape(verdict.path)]
+        cells += [f"[{STYLES[verdict.status]}]{verdict.status}[/]", f"{verdict.n:,}"]
+        cells += [escape(verdict.visible.text)]
         if wide:
             cells += [error_text(verdict), f"{verdict.seconds:.1f}"]
-        table.add_row(*[cell if cell.startswith("[") else escape(cell) for cell in cells])
-        previous = verdict.name
+        table.add_row(*cells)
     return table
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from attrs import asdict, field, frozen
 
 from experiments import plots
-from experiments.display import error_text, worst_status
+from experiments.display import error_text
 from experiments.gates import GATES, Scope
 from experiments.provenance import machine, versions
-from experiments.verdict import Status, Verdict
+from experiments.verdict import Status, Verdict, explanation, worst_status
 
 MARKS = {Status.PASS: "✅", Status.FAIL: "❌", Status.INCONCLUSIVE: "❔", Status.SKIPPED: "–"}
 
@@ -155,7 +155,7 @@ def _troubles(verdicts: Sequence[Verdict]) -> list[str]:
         return []
     lines = ["## Not passed", ""]
     for verdict in bad:
-        words = _inline(verdict.reason or verdict.detail)
+        words = _inline(explanation(verdict))
         lines.append(
             f"- {MARKS[verdict.status]} **{verdict.name}**, {verdict.path}, {verdict.check}: {words}"
         )

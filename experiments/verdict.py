@@ -5,6 +5,7 @@ A verdict says what was compared (`check` on `path`), how often (`n`), what the 
 """
 
 import enum
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -61,6 +62,44 @@ class Verdict:
     def timed(self, seconds: float) -> "Verdict":
         """The same verdict with its wall time in seconds."""
         return evolve(self, seconds=seconds)
+
+
+SEVERITY = (Status.SKIPPED, Status.PASS, Status.INCONCLUSIVE, Status.FAIL)
+
+
+def worst_status(verdicts: Iterable[Verdict]) -> Status:
+    """The worst status among `verdicts`; a pass outranks a skipped check."""
+    return max((verdict.status for verdict in verdicts), key=SEVERITY.index)
+
+
+def explanation(verdict: Verdict) -> str:
+    """What a reader needs to see first about a verdict that is no pass."""
+    parts = [verdict.reason or verdict.detail]
+    case = verdict.case or {}
+    parts += [str(case[name]) for name in ("what", "detail", "wrong") if case.get(name)]
+    return "; ".join(dict.fromkeys(part for part in parts if part))
+
+
+def merge_shards(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """One verdict per gate, path and check: shards of one piece of work are counted together.
+
+    The worst shard gives status, case and reason; n and seconds are summed, details are joined.
+    """
+    groups: dict[tuple[str, str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault((verdict.name, verdict.path, verdict.check), []).append(verdict)
+    return [_merged(members) for members in groups.values()]
+
+
+def _merged(members: Sequence[Verdict]) -> Verdict:
+    worst = next(verdict for verdict in members if verdict.status is worst_status(members))
+    return evolve(
+        worst,
+        n=sum(verdict.n for verdict in members),
+        seconds=sum(verdict.seconds for verdict in members),
+        worst_error=max(verdict.worst_error for verdict in members),
+        detail="; ".join(dict.fromkeys(verdict.detail for verdict in members if verdict.detail)),
+    )
 
 
 def passed(name: str, check: str, **facts: Any) -> Verdict:

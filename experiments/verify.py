@@ -9,6 +9,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from attrs import evolve
@@ -17,7 +18,7 @@ from rich.console import Console
 from experiments.display import Display, summary_table
 from experiments.gates import GATES, OP_SETS, PATHS, VOCABULARIES, Gate, Job, Scope, Size, jobs
 from experiments.report import Run, write_report
-from experiments.verdict import Status, Verdict, skipped
+from experiments.verdict import Status, Verdict, merge_shards, skipped
 from experiments.workers import run_in_processes, run_inline
 
 HELP = """\
@@ -87,9 +88,8 @@ def main(argv: Sequence[str] | None = None, gates: tuple[Gate, ...] = GATES) -> 
     started = time.perf_counter()
     work = list(jobs(scope, gates))
     results, interrupted = execute(work, arguments.jobs or 2, Display(console, work))
-    verdicts = unavailable(requested, scope, gates) + [
-        verdict for _, group in sorted(results) for verdict in group
-    ]
+    ordered = [verdict for _, group in sorted(results, key=itemgetter(0)) for verdict in group]
+    verdicts = [*unavailable(requested, scope, gates), *merge_shards(ordered)]
     run = Run(scope, command(requested), tuple(verdicts), time.perf_counter() - started, notes, interrupted)
     return conclude(run, console, arguments.out, arguments.junit)
 

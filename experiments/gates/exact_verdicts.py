@@ -22,8 +22,8 @@ CLAUSES = {
     "single columns": ("SPEC-1", "SPEC-2"),
     "joint law": ("SPEC-8",),
 }
-VISIBLE = Visible("1e-12 in a probability; any id at any uniform", 1e-12)
-BITS = Visible("any bit of a uniform", 2.0**-24)
+VISIBLE = Visible("probability 1e-12", 1e-12)
+BITS = Visible("any bit", 2.0**-24)
 
 
 def gate(

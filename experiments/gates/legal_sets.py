@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from experiments.gates import languages
+from experiments.gates import languages, mask_replay
 from experiments.gates.fixed_checks import fixed_verdicts
 from experiments.gates.languages import PlainVocabulary, Source
 from experiments.gates.look_ahead import sweep_windows
@@ -165,4 +165,7 @@ def shrunk_case(
         "eos_ids": list(plain.eos_ids),
         "control": {str(i): text for i, text in plain.control.items()},
         "ungenerable": list(plain.ungenerable),
+        "logits_width": plain.logits_width,
+        "rules": mask_replay.encode_rules(source.rules),
+        "replay": mask_replay.ENTRY,
     }

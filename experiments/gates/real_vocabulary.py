@@ -242,7 +242,7 @@ def check_sampling(seed: int, ops: str, rows: int) -> Verdict:
                 verdict = failed(NAME, "sampling at full width", case=case | {"uniform": u}, n=num_probes)
                 return verdict.timed(time.perf_counter() - started)
     width = qwen3_5_vocabulary().logits_width
-    visible = Visible("a break moved by one step of 2^-24", 2.0**-24)
+    visible = Visible("a break off by 2^-24", 2.0**-24)
     detail = f"{rows} rows of {width:,} logits, ids at and past V and control ids made most likely"
     verdict = passed(NAME, "sampling at full width", n=num_probes, visible=visible, detail=detail)
     return verdict.timed(time.perf_counter() - started)
