@@ -113,6 +113,21 @@ def test_coins_by_hand(impl):
     assert one_round(ops, (0, 0, 0), drafts=(0, 3, 0)) == ([0, 0, 0, 0], 2, 1, ok, target)
 
 
+@pytest.mark.clause("SPEC-12")
+def test_a_window_without_columns_for_drafts():
+    """K = 0: the bonus of column 0 is an ordinary draw."""
+    law = TargetLaw(
+        torch.tensor([[2, 1]]), torch.tensor([[0.5, 0.5]], dtype=torch.float64), torch.tensor([0])
+    )
+    none = torch.zeros(1, 0, dtype=torch.int64)
+    proposal = Proposal(none, torch.tensor([0]), None, None, none.bool())
+    for u, token in ((0.5 - EDGE, 2), (0.5, 1)):
+        uniforms = RoundUniforms(none.double(), none.double(), torch.tensor([u], dtype=torch.float64))
+        outcome = get_ops("torch").accept_round(law, proposal, uniforms, vocab_size=3)
+        assert outcome.token_ids.tolist() == [[token]]
+        assert (outcome.num_emitted.tolist(), outcome.num_accepted.tolist()) == ([1], [0])
+
+
 @pytest.mark.clause("SPEC-9")
 def test_the_oracle_by_hand():
     p = Law((0, 1, 2), (0.5, 0.5, 0.0))

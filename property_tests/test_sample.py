@@ -1,4 +1,7 @@
-"""Sampling laws and draws: engine against oracle, and both against numbers worked by hand."""
+"""Sampling laws and draws: engine against oracle, and both against numbers worked by hand.
+
+The planted faults at the end change one rule each; every one must make a sweep fail.
+"""
 
 import math
 
@@ -90,6 +93,11 @@ def test_the_filters_by_hand():
     ]
     # top_p counts the candidates before the min_p cut: 3/4 of all is reached only at the second
     tops += [(Settings(top_p=0.7, min_p=0.3), {1: 2 / 3, 2: 1 / 3})]
+    for top_p, kept in ((0.25, 1), (0.5, 2), (0.75, 3), (0.76, 4), (1.0, 4)):  # four equal: reached exactly
+        want = {i: 1 / kept for i in range(kept)}
+        assert oracle.law([0.0] * 4, vocab_size=4, settings=Settings(top_p=top_p)).as_dict() == want
+        for impl in IMPLS:
+            assert law_of(get_ops(impl), [0.0] * 4, top_p=top_p) == want
     for settings, want in tops:
         assert oracle.law(logits, vocab_size=4, settings=settings).as_dict() == pytest.approx(want, abs=1e-6)
         for impl in IMPLS:
@@ -160,3 +168,135 @@ def test_dyadic_laws_are_exact():
     assert max(abs(p - 1 / 3) for p in law.probs) < 2**-11
     assert oracle.dyadic_law({1: 1e-9, 2: 1.0}).probs == (1 / 4096, 4095 / 4096)
     assert oracle.dyadic_law({1: 0.0}).status == "empty"
+
+
+# --- planted faults -------------------------------------------------------------------------------------
+
+
+def with_arguments(change):
+    """The torch ops with arguments of `select_candidates` that were tampered with."""
+
+    def plant(logits, settings, **more):
+        logits, settings, more = change(logits, settings, dict(more))
+        return get_ops("torch").select_candidates(logits, settings, **more)
+
+    return {"select_candidates": plant}
+
+
+def with_settings(**change):
+    """One number of the settings changed by a function, for the candidates and for the law."""
+
+    def turned(settings):
+        return attrs.evolve(settings, **{name: f(getattr(settings, name)) for name, f in change.items()})
+
+    ops = get_ops("torch")
+    return {
+        "select_candidates": lambda logits, s, **more: ops.select_candidates(logits, turned(s), **more),
+        "target_law": lambda chosen, s: ops.target_law(chosen, turned(s)),
+    }
+
+
+def without(*names):
+    return with_arguments(lambda x, s, more: (x, s, {k: v for k, v in more.items() if k not in names}))
+
+
+def mask_after_top_k(logits, settings, **more):
+    """Ids are masked out of twenty candidates that were chosen without the mask."""
+    masked = get_ops("torch").select_candidates(logits, settings, **more)
+    unmasked = {k: v for k, v in more.items() if k not in ("allowed_bitmask", "constrained_mask")}
+    free = get_ops("torch").select_candidates(logits, settings, **unmasked)
+    kept = (free.token_ids[:, :, None] == masked.token_ids[:, None, :]).any(2)
+    return attrs.evolve(masked, count=torch.minimum(masked.count, kept.sum(1)))
+
+
+def soft_mask(logits, settings, **more):
+    """Illegal logits become -1e4 and stay candidates."""
+    allowed, constrained = more.pop("allowed_bitmask", None), more.pop("constrained_mask", None)
+    if allowed is not None:
+        ids = torch.arange(logits.shape[1]).clamp(max=more["vocab_size"] - 1)
+        legal = ((allowed[:, ids // 32] >> (ids % 32)) & 1).bool() | ~constrained[:, None]
+        logits = torch.where(legal, logits.float(), -1e4)
+    return get_ops("torch").select_candidates(logits, settings, **more)
+
+
+def larger_id_first(logits, settings, **more):
+    """The first two candidates change places when their logits are equal."""
+    chosen = get_ops("torch").select_candidates(logits, settings, **more)
+    if chosen.token_ids.shape[1] < 2:
+        return chosen
+    tied = (chosen.count > 1) & (chosen.logits[:, 0] == chosen.logits[:, 1])
+    turned = chosen.token_ids.clone()
+    turned[tied, :2] = chosen.token_ids[tied, :2].flip(1)
+    return attrs.evolve(chosen, token_ids=turned)
+
+
+def spoil_logits(logits, settings, **more):
+    chosen = get_ops("torch").select_candidates(logits, settings, **more)
+    logits.clamp_(min=-1.0)
+    return chosen
+
+
+def one_more(x, s, more):
+    cap = more["candidate_cap"]
+    return x, s, {**more, "candidate_cap": cap and cap + 1}
+
+
+def swapped_penalties(x, s, more):
+    turned = {"presence_penalty": s.frequency_penalty, "frequency_penalty": s.presence_penalty}
+    return x, attrs.evolve(s, **turned), more
+
+
+def blind_to_nan(x, s, more):
+    return x.nan_to_num(-torch.inf, torch.inf, -torch.inf), s, more
+
+
+def bias_after_mask(logits, settings, **more):
+    """A large bias opens what the mask closed."""
+    allowed, bias = more.get("allowed_bitmask"), more.get("bias")
+    if allowed is not None and bias is not None:
+        ids = torch.arange(more["vocab_size"])
+        bits = torch.where(bias == 100, 1 << (ids % 32), 0)
+        opened = torch.zeros(*allowed.shape, dtype=torch.int64)
+        opened.index_add_(1, ids // 32, bits)
+        more["allowed_bitmask"] = allowed | opened.to(torch.int32)
+    return get_ops("torch").select_candidates(logits, settings, **more)
+
+
+LAW_FAULTS = {
+    "mask forgotten": without("allowed_bitmask", "constrained_mask"),
+    "free rows take their mask": without("constrained_mask"),
+    "bans forgotten": without("banned_bitmask"),
+    "counts forgotten": without("counts"),
+    "bias forgotten": without("bias"),
+    "bias opens illegal ids": {"select_candidates": bias_after_mask},
+    "mask after top-k": {"select_candidates": mask_after_top_k},
+    "illegal logits become -1e4": {"select_candidates": soft_mask},
+    "one candidate too many": with_arguments(one_more),
+    "ties to the larger id": {"select_candidates": larger_id_first},
+    "logits changed in place": {"select_candidates": spoil_logits},
+    "NaN taken for -inf": with_arguments(blind_to_nan),
+    "temperature off by 1e-9": with_settings(temperature=lambda t: t * (1 + 1e-9)),
+    "greedy taken for warm": with_settings(temperature=lambda t: t.clamp(min=0.5)),
+    "top_p off by a thousandth": with_settings(top_p=lambda p: p * 0.999),
+    "min_p forgotten": with_settings(min_p=lambda p: p * 0),
+    "penalties swapped": with_arguments(swapped_penalties),
+}
+
+
+@pytest.mark.parametrize("name", LAW_FAULTS)
+def test_planted_faults_of_the_law_are_caught(name):
+    ops = attrs.evolve(get_ops("torch"), **LAW_FAULTS[name])
+    groups = [edge_rows(), *row_groups(400, seed=0)]
+    try:
+        record = check_laws(ops, name, groups, twice=False)
+    except AssertionError as fault:
+        assert "changed one of its inputs" in str(fault)
+        return
+    assert not record.passed
+    assert record.worst_error > 1e-12
+
+
+@pytest.mark.parametrize("shift", [2**-24, -(2**-24)])
+def test_a_draw_off_by_one_step_is_caught(shift):
+    ops = attrs.evolve(get_ops("torch"), draw=lambda law, u: get_ops("torch").draw(law, u + shift))
+    assert not exact_ops.run_check(ops, "draws", "quick").passed
