@@ -162,6 +162,8 @@ def edge_rows() -> RowGroup:
         RowCase((0.0, 0.0, 0.0), Settings(), frozenset()),
         RowCase((0.0, 0.0, 0.0), Settings(), everything, banned=everything),
         RowCase((0.0, 0.0, 0.0), Settings(), frozenset(), banned=everything),
+        RowCase((0.0, 0.0, -np.inf), Settings(top_p=0.5), everything),  # reached exactly by the first
+        RowCase((0.0, 0.0, -np.inf), Settings(top_p=0.500001), everything),
     )
     return RowGroup(3, 3, 20, "float32", rows)
 
