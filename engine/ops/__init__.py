@@ -47,8 +47,8 @@ TORCH_OPS = OpSet(
 def get_ops(name: Literal["torch", "triton"]) -> OpSet:
     """Return the named implementation.
 
-    Raises ValueError for another name, and IntegrityError where the kernels cannot run here: interpretation is
-    decided when Triton is first imported, so this package must be imported before whatever else imports it.
+    Raises ValueError for another name, and IntegrityError where Triton was imported too early: what it
+    interprets is decided at its first import, so this package must be imported before it.
     """
     if name == "torch":
         return TORCH_OPS

@@ -228,7 +228,9 @@ def _rank_blocks(
     bias: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Launch stage 1 over every block of every row; return its keys and its found flags."""
-    rows, num_blocks = logits.shape[0], triton.cdiv(vocab_size, BLOCK)
+    rows = logits.shape[0]
+    block = min(BLOCK, triton.next_power_of_2(vocab_size))
+    num_blocks = triton.cdiv(vocab_size, block)
     keys = torch.full((rows, num_blocks, cap), sample.NO_KEY, dtype=torch.int64, device=logits.device)
     found = torch.empty((rows, num_blocks), dtype=torch.int32, device=logits.device)
     if rows == 0:
@@ -248,7 +250,7 @@ def _rank_blocks(
         vocab_size,
         num_blocks,
         CAP=cap,
-        BLOCK=BLOCK,
+        BLOCK=block,
         **OPTIONS,
     )
     return keys, found
