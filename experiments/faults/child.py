@@ -9,6 +9,7 @@ an undefined name or a missing test is no evidence at all: outcome "error".
 import contextlib
 import io
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ BROKEN = (
     "UnboundLocalError",
 )
 GATE = "gate:"
+PLUGINS = ("_hypothesis_pytestplugin", "pytest_benchmark.plugin")  # the rest only costs time here
 
 
 @attrs.frozen
@@ -74,7 +76,8 @@ def _last_line(text: str) -> str:
 def run_pytest(check: str) -> Outcome:
     """Run one pytest node, stopping at its first failure."""
     recorder = Recorder()
-    arguments = ["-x", "-q", "-p", "no:cacheprovider", check]
+    plugins = [word for plugin in PLUGINS for word in ("-p", plugin)]
+    arguments = ["-x", "-q", "-p", "no:cacheprovider", *plugins, check]
     with contextlib.redirect_stdout(io.StringIO()):
         code = pytest.main(arguments, plugins=[recorder])
     if recorder.failure is not None:
@@ -120,6 +123,7 @@ def run_check(check: str) -> Outcome:
 
 def main(arguments: list[str]) -> int:
     """Run the job named on the command line."""
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     job: dict[str, Any] = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     with Path(job["result"]).open("a", encoding="utf-8") as out:
         for check in job["checks"]:

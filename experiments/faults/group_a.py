@@ -188,7 +188,9 @@ FAULTS: tuple[Fault, ...] = (
         "A208",
         "the smallest of few legal candidates is lost",
         replace(
-            SAMPLE, "num_kept = min(cap, keys.shape[1])", "num_kept = min(cap, max(1, keys.shape[1] - 1))"
+            SAMPLE,
+            "sparse_rows)\n        num_kept = min(cap, keys.shape[1])",
+            "sparse_rows)\n        num_kept = min(cap, max(1, keys.shape[1] - 1))",
         ),
         checks=TESTS,
         clauses=("SAMP-9", "SAMP-2"),
@@ -203,23 +205,56 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "A210",
         "compacted rows read another row's logits",
-        replace(SAMPLE, "    source = (rows[owner], token_ids)\n", "    source = (owner, token_ids)\n"),
+        replace(
+            SAMPLE, "_adjusted(inputs, (rows[owner], token_ids))", "_adjusted(inputs, (owner, token_ids))"
+        ),
         checks=TESTS,
         clauses=("SAMP-2",),
     ),
     fault(
         "A211",
-        "compacted rows take another row's penalties",
-        replace(SAMPLE, "_adjusted(inputs, source, rows[owner])", "_adjusted(inputs, source, owner)"),
-        checks=TESTS,
+        "every row takes the first row's frequency penalty",
+        replace(SAMPLE, "settings.frequency_penalty[:, None]", "settings.frequency_penalty[:1, None]"),
+        replace(
+            SAMPLE, "[:1, None].expand(-1, vocab_size)", "[:1, None].expand(logits.shape[0], vocab_size)"
+        ),
+        checks=OPS,
         clauses=("SAMP-3",),
     ),
     fault(
         "A212",
-        "every whole row takes the first row's penalties",
-        replace(SAMPLE, "_adjusted(inputs, (row,), row)", "_adjusted(inputs, (row,), 0)"),
+        "every row takes the first row's presence penalty",
+        replace(SAMPLE, "settings.presence_penalty[:, None]", "settings.presence_penalty[:1, None]"),
+        replace(
+            SAMPLE, "[:1, None].expand(-1, vocab_size)", "[:1, None].expand(logits.shape[0], vocab_size)"
+        ),
         checks=OPS,
         clauses=("SAMP-3",),
+    ),
+    fault(
+        "A220",
+        "one word of 32 ids too few is looked through",
+        replace(
+            SAMPLE,
+            "word_keys.topk(min(cap, num_words), dim=1)",
+            "word_keys.topk(max(1, min(cap, num_words) - 1), dim=1)",
+        ),
+        checks=TESTS,
+        clauses=("SAMP-2", "SAMP-6"),
+    ),
+    fault(
+        "A221",
+        "whole rows read the first rows' masks",
+        replace(SAMPLE, "(legal[index][:, :, None] << shifts)", "(legal[: len(rows)][:, :, None] << shifts)"),
+        checks=TESTS,
+        clauses=("SAMP-2",),
+    ),
+    fault(
+        "A222",
+        "padding logits of a wider row can win",
+        replace(SAMPLE, "    flat[:, vocab_size:] = -torch.inf\n", ""),
+        checks=TESTS,
+        clauses=("SAMP-9", "VOC-1", "MASK-1"),
     ),
     fault(
         "A213",
@@ -231,14 +266,14 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "A214",
         "NaN counts as the smallest logit",
-        replace(SAMPLE, "nan_to_num(nan=torch.inf, ", "nan_to_num(nan=-torch.inf, "),
+        replace(SAMPLE, "(nan=torch.inf, posinf", "(nan=-torch.inf, posinf", times=2),
         checks=OPS,
         clauses=("SAMP-10", "FAIL-4"),
     ),
     fault(
         "A215",
         "+inf counts as a large finite logit",
-        replace(SAMPLE, "posinf=torch.inf, ", "posinf=3e38, "),
+        replace(SAMPLE, "posinf=torch.inf, ", "posinf=3e38, ", times=2),
         checks=OPS,
         clauses=("SAMP-10",),
     ),

@@ -220,7 +220,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "B237",
         "the pair term always starts from the anchor",
-        replace(DFLASH2, "self._model.pair(chosen, ", "self._model.pair(anchor, "),
+        replace(DFLASH2, "self.model.pair(chosen, ", "self.model.pair(anchor, "),
         replace(
             DFLASH2,
             "        draft_ids, draft_probs = [], []\n",
