@@ -101,7 +101,7 @@ def summary_table(verdicts: Sequence[Verdict], width: int) -> Table:
             previous = verdict.name
         cells = [f"  {escape(verdict.check)}", escape(verdict.path)]
         cells += [f"[{STYLES[verdict.status]}]{verdict.status}[/]", f"{verdict.n:,}"]
-        cells += [escape(verdict.visible.text)]
+        cells += [escape(str(verdict.visible))]
         if wide:
             cells += [error_text(verdict), f"{verdict.seconds:.1f}"]
         table.add_row(*cells)

@@ -48,7 +48,7 @@ def _add_case(suite: ElementTree.Element, verdict: Verdict) -> None:
         outcome = ElementTree.SubElement(case, _OUTCOMES[verdict.status], message=_clean(message))
         outcome.text = _clean(verdict.detail)
     note = ElementTree.SubElement(case, "system-out")
-    note.text = _clean(f"n={verdict.n}; could have seen: {verdict.visible.text}; {verdict.detail}")
+    note.text = _clean(f"n={verdict.n}; could have seen: {verdict.visible}; {verdict.detail}")
 
 
 def _clean(text: str) -> str:

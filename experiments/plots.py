@@ -114,9 +114,7 @@ def _law_panel(axis: Axes, verdict: Verdict, law: dict[str, Any]) -> None:
     axis.set_xticks(
         places, labels, rotation=40 if turned else 0, ha="right" if turned else "center", fontsize=8
     )
-    axis.set_title(
-        f"{verdict.path}   n = {int(sum(law['counts'])):,}   could have seen: {verdict.visible.text}"
-    )
+    axis.set_title(f"{verdict.path}   n = {int(sum(law['counts'])):,}   could have seen: {verdict.visible}")
     axis.margins(y=0.15)
 
 

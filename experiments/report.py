@@ -173,7 +173,7 @@ def _gate_section(name: str, members: Sequence[Verdict]) -> list[str]:
         "|---|---|---|--:|---|--:|--:|",
     ]
     for v in members:
-        cells = [v.path, v.check, f"{MARKS[v.status]} {v.status}", f"{v.n:,}", v.visible.text, error_text(v)]
+        cells = [v.path, v.check, f"{MARKS[v.status]} {v.status}", f"{v.n:,}", str(v.visible), error_text(v)]
         lines.append("| " + " | ".join(_inline(cell) for cell in [*cells, f"{v.seconds:.1f}"]) + " |")
     notes = [f"- {v.path}, {v.check}: {_inline(v.detail)}" for v in members if v.detail]
     if notes:

@@ -28,6 +28,13 @@ class Visible:
     text: str
     amount: float = 0.0
 
+    def __str__(self) -> str:
+        return f"{self.text} {self.amount:.2g}" if self.amount and not _has_digit(self.text) else self.text
+
+
+def _has_digit(text: str) -> bool:
+    return any(character.isdigit() for character in text)
+
 
 EVERY_DIFFERENCE = Visible("any difference", 0.0)
 

@@ -140,6 +140,19 @@ GATES: tuple[Gate, ...] = (
         shards={"default": 4, "full": 4},
     ),
     Gate(
+        name="sampled ops",
+        question="Do rounds drawn with the real generator follow the exact law?",
+        entry="experiments.gates.sampled_verdicts:gate",
+        takes=("ops",),
+        sizes={
+            "quick": {"see": 0.06, "one_hot": 60_000, "sparse": 60_000},
+            "default": {"see": 0.01, "one_hot": 1_800_000, "sparse": 700_000},
+            "full": {"see": 0.005, "one_hot": 7_500_000, "sparse": 2_600_000},
+        },
+        shards={"default": 2, "full": 2},
+        only_ops=("torch",),
+    ),
+    Gate(
         name="legal sets",
         question="Is every mask bit right for random grammars, regular expressions and choices?",
         entry="experiments.gates.legal_sets:gate",

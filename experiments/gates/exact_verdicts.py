@@ -17,9 +17,12 @@ from oracles.sample import Law
 
 NAME = "exact ops"
 CLAUSES = {
-    "uniforms": ("SAMP-8",),
-    "sampling laws": ("SAMP-1", "SAMP-2", "SAMP-3"),
-    "single columns": ("SPEC-1", "SPEC-2"),
+    "uniforms": ("SAMP-13",),
+    "sampling laws": ("SAMP-2", "SAMP-3", "SAMP-5", "SAMP-6", "SAMP-7", "SAMP-9", "SAMP-10"),
+    "draws": ("SAMP-8",),
+    "single columns": ("SPEC-2", "SPEC-3", "SPEC-5", "SPEC-9"),
+    "chains": ("SPEC-2", "SPEC-3", "SPEC-6"),
+    "random rounds": ("SPEC-4", "SPEC-5", "SPEC-6", "SPEC-9"),
     "joint law": ("SPEC-8",),
 }
 VISIBLE = Visible("probability 1e-12", 1e-12)
