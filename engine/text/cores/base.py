@@ -6,6 +6,7 @@ all EOS bits set iff the language may end. A refused `accept` changes nothing. A
 terminated and no longer filled; `rollback` counts EOS as one token. A fault of the core is a CoreFault.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -72,7 +73,7 @@ def pack_ids(token_ids: tuple[int, ...], vocabulary: Vocabulary) -> np.ndarray:
     return np.packbits(bits, bitorder="little").view(np.int32)
 
 
-def unlisted_ids(vocabulary: Vocabulary, excluded: tuple[int, ...]) -> tuple[int, ...]:
-    """What an ExcludeToken has to name so that it opens TEXT ids only: its own ids, control ids and EOS."""
-    special = vocabulary.ids_of(TokenClass.CONTROL) + vocabulary.eos_ids
-    return tuple(sorted({*excluded, *special}))
+def text_ids_but(vocabulary: Vocabulary, excluded: Iterable[int]) -> tuple[int, ...]:
+    """The TEXT ids that an ExcludeToken of `excluded` stands for, ascending."""
+    closed = frozenset(excluded)
+    return tuple(i for i in vocabulary.ids_of(TokenClass.TEXT) if i not in closed)

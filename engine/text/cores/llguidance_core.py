@@ -12,8 +12,8 @@ import attrs
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-from engine.errors import CoreFault
-from engine.text.cores.base import last_word_bits, pack_ids, unlisted_ids
+from engine.errors import CoreFault, ErrorKind, RefusedConstruct
+from engine.text.cores.base import last_word_bits, pack_ids
 from engine.text.cores.fusion import fuse
 from engine.text.cores.positions import Fused
 from engine.text.cores.terminals import count_sign, rust_regex
@@ -31,10 +31,14 @@ from engine.text.rules import (
     features,
     fold,
     to_regular,
+    walk,
 )
 from engine.text.vocabulary import TokenClass, Vocabulary
 
 VERSION = version("llguidance")
+MARKER = b"\xff"  # the library spells a token number in a grammar with it; no text contains it
+STUCK = "NoExtensionBias"  # how the library calls a state that no token of the vocabulary continues
+UTF8_BYTES = frozenset(range(0xF5)) - {0xC0, 0xC1}  # with each of these as a token no state is ever stuck
 MATCHER_BYTES = 256 * 1024  # a matcher's lexer and parser at the start; the library reports no size
 NESTING = 32
 LIMITS = LLParserLimits(
@@ -57,11 +61,15 @@ class LlguidanceMatcher:
     def fill(self, words: np.ndarray) -> None:
         """Write the legal set: clear what no grammar opens and decide the EOS bits here."""
         compiled = self._compiled
-        self._inner.unsafe_compute_mask_ptr(words.__array_interface__["data"][0], words.nbytes)
-        if self._inner.is_error():
-            raise CoreFault(f"llguidance failed to fill a mask: {_first_line(self._inner.get_error())}")
-        if compiled.has_negated_tokens:
-            words &= compiled.openable_words
+        inner = (
+            self._inner if compiled.never_stuck else self._inner.deep_copy()
+        )  # being stuck kills a matcher
+        inner.unsafe_compute_mask_ptr(words.__array_interface__["data"][0], words.nbytes)
+        if inner.is_error():
+            if compiled.never_stuck or not inner.get_error().startswith(STUCK):
+                raise CoreFault(f"llguidance failed to fill a mask: {_first_line(inner.get_error())}")
+            words[:] = 0
+            return
         words[-1] &= compiled.last_word_bits
         may_end = self._inner.is_accepting()
         for word, bits in compiled.eos_words:
@@ -112,9 +120,8 @@ class LlguidanceCompiled:
         self.eos_ids = frozenset(vocabulary.eos_ids)
         self.ungenerable_ids = frozenset(vocabulary.ids_of(TokenClass.UNGENERABLE))
         self.last_word_bits = last_word_bits(vocabulary.size)
-        self.has_negated_tokens = "<[^" in source
-        openable = vocabulary.ids_of(TokenClass.TEXT) + vocabulary.ids_of(TokenClass.CONTROL)
-        self.openable_words = pack_ids(openable, vocabulary)
+        text_tokens = {vocabulary.token_bytes[token_id] for token_id in vocabulary.ids_of(TokenClass.TEXT)}
+        self.never_stuck = all(bytes([byte]) in text_tokens for byte in UTF8_BYTES)
         eos = pack_ids(vocabulary.eos_ids, vocabulary)
         self.eos_words = tuple((int(word), eos[word]) for word in np.flatnonzero(eos))
 
@@ -130,8 +137,8 @@ class LlguidanceCore:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        tokens = [vocabulary.core_bytes(token_id) for token_id in range(vocabulary.size)]
-        special = vocabulary.ids_of(TokenClass.CONTROL) + vocabulary.eos_ids
+        tokens = [_by_number(vocabulary.core_bytes(i), i) for i in range(vocabulary.size)]
+        special = tuple(i for i, data in enumerate(tokens) if data[:1] == MARKER)
         self._tokenizer = LLTokenizer(
             TokenizerWrapper(_Tokens(tokens, special, vocabulary.eos_ids[0])),
             n_vocab=vocabulary.size,
@@ -146,6 +153,11 @@ class LlguidanceCore:
         if pristine.is_error():
             raise CoreFault(f"llguidance failed to compile a grammar: {_first_line(pristine.get_error())}")
         return LlguidanceCompiled(pristine, source, self._vocabulary)
+
+
+def _by_number(data: bytes, token_id: int) -> bytes:
+    """A token with the library's marker byte in it fits no text: make it reachable by its number only."""
+    return data if MARKER not in data else MARKER + b"<%d>" % token_id
 
 
 @attrs.frozen
@@ -165,11 +177,27 @@ class _Tokens:
 def to_lark(grammar: Grammar, vocabulary: Vocabulary) -> str:
     """The grammar in llguidance's text form; a regular language without tokens is one terminal."""
     if features(grammar).has_tokens:
+        _refuse_text_tokens(grammar, vocabulary)
         return _LarkWriter(grammar, vocabulary).text()
     regular = to_regular(grammar)
     if regular is not None:
         return f"{HEADER}start: T\nT: /{rust_regex(regular)}/\n"
     return _LarkWriter(fuse(grammar), vocabulary).text()
+
+
+def _refuse_text_tokens(grammar: Grammar, vocabulary: Vocabulary) -> None:
+    """Beside character rules the library leaves legal tokens out once text tokens are named by number."""
+    for expr in grammar.rules.values():
+        for node in walk(expr):
+            named = node.ids if isinstance(node, Token) else ()
+            text = any(vocabulary.classes[token_id] is TokenClass.TEXT for token_id in named)
+            if text or isinstance(node, ExcludeToken):
+                raise RefusedConstruct(
+                    ErrorKind.INVALID_GRAMMAR,
+                    "this core does not take text tokens by number",
+                    found=f"{type(node).__name__}{named}",
+                    allowed="characters, or the xgrammar core",
+                )
 
 
 HEADER = '%llguidance {"no_forcing": true}\n'
@@ -221,8 +249,6 @@ class _LarkWriter:
                 return self._terminal(node.expr)
             case Token():
                 return f"<[{','.join(map(str, node.ids))}]>"
-            case ExcludeToken():
-                return f"<[^{','.join(map(str, unlisted_ids(self._vocabulary, node.ids)))}]>"
             case Ref():
                 return self._names[node.name]
         raise AssertionError(f"not a leaf: {node!r}")

@@ -25,6 +25,6 @@ def plan(grammar: Grammar, vocabulary: Vocabulary, kind: ErrorKind, *, forced: s
             raise RequestError(kind, "there is no such core", found=forced, allowed=", ".join(CORE_NAMES))
         return Plan(forced, grammar)
     facts = features(grammar)
-    if any(not r.single_character for r in facts.counted_repeats):
+    if not facts.has_tokens and any(not r.single_character for r in facts.counted_repeats):
         return Plan(LLGUIDANCE, grammar)
     return Plan(XGRAMMAR if facts.expanded_size < 100 else XGRAMMAR_DYNAMIC, grammar)

@@ -5,13 +5,14 @@ text contains (reached by number only), ungenerable ids as the empty token that 
 Completion is decided here and not by the library's stop tokens: an EOS id is legal iff the root is complete.
 """
 
+from collections.abc import Iterable
 from importlib.metadata import version
 
 import numpy as np
 import xgrammar
 
-from engine.errors import CoreFault
-from engine.text.cores.base import last_word_bits, unlisted_ids
+from engine.errors import CoreFault, ErrorKind, LimitExceeded
+from engine.text.cores.base import last_word_bits, text_ids_but
 from engine.text.cores.terminals import count_sign
 from engine.text.rules import (
     Alt,
@@ -25,10 +26,15 @@ from engine.text.rules import (
     Seq,
     Token,
     fold,
+    is_nullable,
+    nullable_rules,
 )
+from engine.text.shape import count_of
 from engine.text.vocabulary import TokenClass, Vocabulary
 
 VERSION = version("xgrammar")
+FEW = 8  # how far a repetition of something that may be empty is written out
+LISTED_IDS = 600_000  # token ids written out for ExcludeToken; listing a large vocabulary once takes 0.6 s
 NESTING = 32  # deeper groups become rules of their own: the library's parser of the text is recursive
 
 
@@ -41,6 +47,7 @@ class XgrammarMatcher:
         self._fill = inner.fill_next_token_bitmask
         self._accept = inner.accept_token
         self._is_completed = inner.is_completed
+        self._wide = np.empty(compiled.wide_words, np.int32) if compiled.wide_words else None
         self.terminated = ended
 
     def may_end(self) -> bool:
@@ -49,10 +56,13 @@ class XgrammarMatcher:
 
     def fill(self, words: np.ndarray) -> None:
         """Write the legal set; the library writes the EOS bits where the root is complete."""
+        wide = words if self._wide is None else self._wide
         try:
-            self._fill(words)
+            self._fill(wide)
         except RuntimeError as error:
             raise CoreFault(f"xgrammar failed to fill a mask: {error}") from error
+        if wide is not words:
+            words[:] = wide[: len(words)]
         words[-1] &= self._compiled.last_word_bits
 
     def accept(self, token_id: int) -> bool:
@@ -89,6 +99,8 @@ class XgrammarCompiled:
 
     def __init__(self, compiled: xgrammar.CompiledGrammar, vocabulary: Vocabulary, nbytes: int) -> None:
         self._compiled = compiled
+        num_words = (compiled.tokenizer_info.vocab_size + 31) // 32
+        self.wide_words = num_words if num_words > vocabulary.num_words else 0  # separators need more words
         self.nbytes = nbytes
         self.vocab_size = vocabulary.size
         self.eos_ids = frozenset(vocabulary.eos_ids)
@@ -128,14 +140,43 @@ DYNAMIC_STATES_CHARGED = 1000
 
 
 def tokenizer_info(vocabulary: Vocabulary) -> xgrammar.TokenizerInfo:
-    """The vocabulary as xgrammar's index; ids keep their number, EOS ids are its stop tokens."""
+    """The vocabulary as xgrammar's index: ids keep their number, separators follow past V."""
     encoded = [vocabulary.core_bytes(token_id) for token_id in range(vocabulary.size)]
+    encoded += separators(encoded)
     return xgrammar.TokenizerInfo(
         encoded,
         xgrammar.VocabType.RAW,
-        vocab_size=vocabulary.size,
+        vocab_size=len(encoded),
         stop_token_ids=list(vocabulary.eos_ids),
     )
+
+
+def separators(tokens: Iterable[bytes]) -> list[bytes]:
+    """Tokens to add so that the library's masks leave nothing out.
+
+    While it fills a mask it skips, after a refused token, the tokens behind it in byte order for as long as
+    they contain the refused one; it takes them for its continuations. Where the first such token does not
+    begin with the refused one, a prefix of it that stands between them, and cannot contain it, ends the skip.
+    """
+    added: list[bytes] = []
+    chain: list[bytes] = []  # what the library would skip the next token for, each containing the one before
+
+    def place(token: bytes) -> None:
+        while chain and chain[-1] not in token:
+            chain.pop()
+        if chain and not token.startswith(chain[-1]):
+            added.append(token[: _common_length(chain[-1], token) + 1])
+            place(added[-1])
+        chain.append(token)
+
+    for token in sorted({token for token in tokens if token}):
+        place(token)
+    return added
+
+
+def _common_length(first: bytes, second: bytes) -> int:
+    pairs = zip(first, second, strict=False)
+    return next(index for index, (a, b) in enumerate(pairs) if a != b)
 
 
 def to_ebnf(grammar: Grammar, vocabulary: Vocabulary) -> str:
@@ -150,6 +191,9 @@ class _EbnfWriter:
     def __init__(self, grammar: Grammar, vocabulary: Vocabulary) -> None:
         self._grammar = grammar
         self._vocabulary = vocabulary
+        self._sets: dict[tuple[int, ...], str] = {}
+        self._num_listed = 0
+        self._nullable = nullable_rules(grammar)
         others = [name for name in grammar.rules if name != grammar.root]
         self._names = {grammar.root: "root", **{name: f"r{i}" for i, name in enumerate(others)}}
         self._hoisted: list[str] = []
@@ -173,11 +217,11 @@ class _EbnfWriter:
             case Bytes():
                 return '"' + "".join(map(_escaped, node.data.decode())) + '"'
             case Chars():
-                return "[" + "".join(f"{_escaped_code(a)}-{_escaped_code(b)}" for a, b in node.ranges) + "]"
+                return _class(node)
             case Token():
                 return f"Token({', '.join(map(str, node.ids))})"
-            case ExcludeToken():
-                return f"ExcludeToken({', '.join(map(str, unlisted_ids(self._vocabulary, node.ids)))})"
+            case ExcludeToken():  # the library's own ExcludeToken also opens tokens that go on by bytes
+                return self._all_but(node.ids)
             case Ref():
                 return self._names[node.name]
         raise AssertionError(f"not a leaf: {node!r}")
@@ -193,7 +237,45 @@ class _EbnfWriter:
 
     def _repeat(self, node: Repeat, body: Piece) -> Piece:
         text = body[0] if body[1] == 0 else f"({body[0]})"
+        if isinstance(node.body, Chars):
+            text = f"[{_ranges(node.body.ranges)}]"
+        elif count_of(node) > 1 and is_nullable(node.body, self._nullable):
+            return self._bounded(f"({' '.join([text] * self._few(node))})?", 1, body[2] + 1)
         return self._bounded(text + count_sign(node), 1, body[2] + 1)
+
+    def _all_but(self, excluded: tuple[int, ...]) -> str:
+        """One rule for each distinct set of excluded ids: it lists every other TEXT id."""
+        name = self._sets.get(excluded)
+        if name is None:
+            name = self._sets[excluded] = f"x{len(self._sets)}"
+            ids = text_ids_but(self._vocabulary, excluded)
+            self._num_listed += len(ids)
+            self._hoisted.append(f"{name} ::= Token({', '.join(map(str, ids))})")
+        if self._num_listed > LISTED_IDS:
+            raise LimitExceeded(
+                ErrorKind.INVALID_GRAMMAR,
+                "the grammar excludes tokens in too many different ways",
+                found=f"{len(self._sets)} different ExcludeToken sets",
+                allowed=f"sets that leave at most {LISTED_IDS} ids open together",
+                limit="excluded_token_sets",
+                value=self._num_listed,
+                maximum=LISTED_IDS,
+            )
+        return name
+
+    def _few(self, node: Repeat) -> int:
+        """The count of a repetition whose body may be empty; counting those crashes the library."""
+        if node.max is None or node.max > FEW:
+            raise LimitExceeded(
+                ErrorKind.INVALID_GRAMMAR,
+                "a repetition of something that may be empty counts too far",
+                found=str(count_of(node)),
+                allowed=f"at most {FEW}",
+                limit="nullable_repeat_count",
+                value=count_of(node),
+                maximum=FEW,
+            )
+        return node.max
 
     def _bounded(self, text: str, binding: int, nesting: int) -> Piece:
         if nesting < NESTING:
@@ -201,6 +283,25 @@ class _EbnfWriter:
         name = f"h{len(self._hoisted)}"
         self._hoisted.append(f"{name} ::= {text}")
         return name, 0, 0
+
+
+def _class(characters: Chars) -> str:
+    """A class; one with characters of several bytes as an alternation, which becomes a rule of its own.
+
+    Written as a class it can stand in the library's derived look-ahead, which misreads such classes and then
+    opens tokens that do not fit.
+    """
+    *ranges, (low, high) = characters.ranges
+    middle = (low + high) // 2
+    if high < 0x80 or not (ranges or low < high):
+        return f"[{_ranges(characters.ranges)}]"
+    if low == high:
+        return f"([{_ranges(ranges)}] | [{_ranges([(low, high)])}])"
+    return f"([{_ranges([*ranges, (low, middle)])}] | [{_ranges([(middle + 1, high)])}])"
+
+
+def _ranges(ranges: Iterable[tuple[int, int]]) -> str:
+    return "".join(f"{_escaped_code(low)}-{_escaped_code(high)}" for low, high in ranges)
 
 
 def _escaped(character: str) -> str:
