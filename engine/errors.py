@@ -169,4 +169,6 @@ class CoreFault(IntegrityError):
 
 @attrs.frozen
 class NonFiniteLogits(IntegrityError):
-    """A row's legal logits hold NaN or +inf, or no finite value at all."""
+    """A row's legal logits hold NaN or +inf, or no finite value at all, at output position `position`."""
+
+    position: int = 0

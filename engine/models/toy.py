@@ -221,7 +221,7 @@ class ToyMtp:
         for position in range(self._mischief.extent(start, num_drafts)):
             context = _tail((*start, *drafts), self._spec.order)
             if context not in self._best:
-                self._best[context] = int(np.nanargmax(self._spec.row(context)))
+                self._best[context] = _favourite(self._spec.row(context))
             drafts.append(self._mischief.draft(start, position, self._best[context]))
         return tuple(drafts)
 
@@ -239,7 +239,7 @@ class ToyDFlash:
         key = (context, num_drafts)
         if key not in self._blocks:
             self._blocks[key] = tuple(
-                self._mischief.draft(context, j, int(np.nanargmax(_block_row(self._spec, context, j))))
+                self._mischief.draft(context, j, _favourite(_block_row(self._spec, context, j)))
                 for j in range(self._mischief.extent(context, num_drafts))
             )
         return self._blocks[key]
@@ -287,6 +287,11 @@ class ToyDFlash2:
 
 def _tail(history: Sequence[int], order: int) -> Context:
     return tuple(history[-order:]) if order else ()
+
+
+def _favourite(row: np.ndarray) -> int:
+    """Return the id of the largest score, the smaller id on ties; NaN is no score."""
+    return int(np.argmax(np.where(np.isnan(row), -np.inf, row)))
 
 
 def _best_ids(row: np.ndarray, num_ids: int) -> np.ndarray:

@@ -66,7 +66,8 @@ def row_error(result: RowResult, num_generated: int) -> RequestError | Integrity
     """Return the error that a failed row's request ends with; `num_generated` tokens stay committed."""
     position = num_generated + result.failed_at
     if result.failure is RowFailure.NON_FINITE:
-        return NonFiniteLogits(f"no finite choice among the legal logits at output position {position}")
+        message = f"no finite choice among the legal logits at output position {position}"
+        return NonFiniteLogits(message, position)
     if result.failure is RowFailure.CORE_FAULT:
         return IntegrityError(
             f"the matching core failed while masks were made at output position {num_generated}"

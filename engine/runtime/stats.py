@@ -12,8 +12,8 @@ from engine.runtime.contract import RowFailure, RowResult
 class SpecStats:
     """Counts over rows of rounds that were not failures; positions are window columns from 0.
 
-    A bonus is a token drawn after every draft of a non-empty window was accepted. `illegal_at` counts the
-    first draft of a window that its legal set refuses, reached or not.
+    A bonus is a token drawn after every draft of a non-empty window was accepted. `reached_at` counts the
+    drafts judged, `illegal_at` the first draft of a window that its legal set refuses, judged or not.
     """
 
     num_rows: int = 0
@@ -23,6 +23,7 @@ class SpecStats:
     num_rejected_by_grammar: int = 0
     num_bonuses: int = 0
     drafted_at: collections.Counter[int] = attrs.field(factory=collections.Counter)
+    reached_at: collections.Counter[int] = attrs.field(factory=collections.Counter)
     accepted_at: collections.Counter[int] = attrs.field(factory=collections.Counter)
     illegal_at: collections.Counter[int] = attrs.field(factory=collections.Counter)
 
@@ -48,6 +49,7 @@ class SpecStats:
         all_accepted = result.num_drafted > 0 and result.num_accepted == result.num_drafted
         self.num_bonuses += all_accepted and len(result.tokens) > result.num_accepted
         self.drafted_at.update(range(result.num_drafted))
+        self.reached_at.update(range(min(result.num_drafted, len(result.tokens))))
         self.accepted_at.update(range(result.num_accepted))
         if result.illegal_at is not None:
             self.illegal_at[result.illegal_at] += 1

@@ -121,6 +121,7 @@ class TwinRun:
     tokens: Tokens
     rounds: tuple[Round, ...]
     status: str = "ok"
+    failed_position: int | None = None
 
 
 class Twin:
@@ -136,13 +137,13 @@ class Twin:
         """Play a request to its end; a completion id stands at the end of `tokens`."""
         first = self._target(())
         if first.status != "ok":
-            return TwinRun((), (), first.status)
+            return TwinRun((), (), first.status, 0)
         tokens: Tokens = (sample.draw(first, rng.uniform(seed, 0, "prefill")),)
         rounds: list[Round] = []
         while len(tokens) < max_tokens and tokens[-1] not in self._eos_ids:
             outcome = self._round(seed, tokens, max_tokens - len(tokens))
             if outcome.status != "ok":
-                return TwinRun(tokens, tuple(rounds), outcome.status)
+                return TwinRun(tokens, tuple(rounds), outcome.status, self._first_bad(seed, tokens))
             rounds.append(outcome)
             tokens += outcome.tokens
         return TwinRun(tokens, tuple(rounds))
@@ -164,6 +165,12 @@ class Twin:
             [self._target.legal_ids(prefix) for prefix in prefixes],
         )
 
+    def _first_bad(self, seed: int, tokens: Tokens) -> int:
+        """The output position of the first column without a law: a failed round was stopped by it."""
+        drafts, _ = self._proposal(seed, tokens)
+        prefixes = [(*tokens, *drafts[:i]) for i in range(len(drafts) + 1)]
+        return len(tokens) + [self._target(prefix).status == "ok" for prefix in prefixes].index(False)
+
     def _proposal(self, seed: int, tokens: Tokens) -> tuple[list[int], list[SparseLaw]]:
         history = [*self._prompt, *tokens]
         if isinstance(self._drafter, DFlash2Drafter):
@@ -172,6 +179,14 @@ class Twin:
         lane.drafts = self._drafter.follow(lane, ())
         drafts = list(self._drafter.propose([lane], self._ops).ids[0])
         return drafts, [None] * len(drafts)
+
+    def first_draft_law(self, tokens: Tokens) -> dict[int, float]:
+        """The law q of the first draft of the round after `tokens` (DFlash2)."""
+        assert isinstance(self._drafter, DFlash2Drafter)
+        history = [*self._prompt, *tokens]
+        ids, unary = (t[0] for t in self._drafter.model.unary([history], self._drafter.num_drafts))
+        scores = unary[0] + self._drafter.model.pair(torch.tensor(history[-1:]), ids[:1])[0]
+        return candidate_law(ids[0].tolist(), propose.law(scores.tolist(), self._settings.temperature))
 
     def _walk(self, seed: int, history: list[int], position: int) -> tuple[list[int], list[SparseLaw]]:
         assert isinstance(self._drafter, DFlash2Drafter)

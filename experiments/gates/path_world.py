@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import attrs
+import numpy as np
 
 from engine.models.ngram import PromptLookup
 from engine.models.toy import Mischief, TableModel, TableSpec, ToyDFlash, ToyDFlash2, ToyMtp
@@ -71,12 +72,25 @@ CASES: Mapping[str, Case] = {
     )
 }
 
+# After "b" and "ca" only a character follows that toy tokens do not hold, and nothing may end there.
+DEAD_ENDS = ("ab", "bQ", "caQ", "abc", "c")
+CASES_IN_TROUBLE: Mapping[str, Case] = CASES | {
+    "dead end": Case(
+        "dead end",
+        OutputConstraint.choice(DEAD_ENDS),
+        {"root": Alt(tuple(Literal(option) for option in DEAD_ENDS))},
+    )
+}
+
 SETTINGS: Mapping[str, SamplingSettings] = {
     "plain": SamplingSettings(),
     "filters": SamplingSettings(temperature=0.7, top_k=4, top_p=0.9, min_p=0.05),
     "penalties": SamplingSettings(temperature=1.3, presence_penalty=0.7, frequency_penalty=0.4),
     "greedy": SamplingSettings(temperature=0.0, frequency_penalty=0.5),
 }
+
+
+ALL_SETTINGS = (*SETTINGS, "biased", "banned")
 
 
 @attrs.frozen(eq=False)
@@ -86,6 +100,7 @@ class World:
     vocabulary: Vocabulary
     compiler: ConstraintCompiler
     seed: int = 0
+    overrides: Mapping[tuple[int, ...], np.ndarray] = attrs.field(factory=dict)
 
     @property
     def liked_ids(self) -> tuple[int, ...]:
@@ -104,9 +119,10 @@ class World:
 
     @property
     def prompt_ids(self) -> tuple[int, ...]:
-        """A prompt whose copies give the n-gram path something to look up."""
-        ids = self.liked_ids
-        return (*ids[:6], *ids[:4], ids[2], ids[0], ids[1], *ids[:3], self.vocabulary.eos_ids[0], ids[0])
+        """A prompt to copy from: a liked token is followed by a legal, an illegal or a completion id."""
+        a, b, c, ab, bc, ca, abc = self.liked_ids
+        control, eos = self.strange_ids[0], self.vocabulary.eos_ids[0]
+        return (bc, a, b, control, ab, ca, a, b, control, c, eos, abc)
 
     def table(self, **changes: Any) -> TableSpec:
         """The target's table: own tokens and completion ids are liked, and so is one illegal id."""
@@ -116,7 +132,26 @@ class World:
         width = self.vocabulary.logits_width
         varying = tuple(boost) + tuple(range(100, 160)) if width > 10_000 else ()
         spec = TableSpec(width, seed=self.seed, order=1, scale=1.5, boost=boost, varying=varying)
-        return attrs.evolve(spec, **changes)
+        return attrs.evolve(spec, overrides=self.overrides, **changes)
+
+    def sampling(self, name: str) -> SamplingSettings:
+        """The settings of a name; two of them name ids of this vocabulary."""
+        if name in SETTINGS:
+            return SETTINGS[name]
+        a, b, *_ = self.liked_ids
+        if name == "biased":  # the largest bias by far is on an id that no constraint opens
+            bias = {a: 2.0, b: -1.5, self.strange_ids[0]: 100.0}
+            return SamplingSettings(logit_bias=bias, presence_penalty=0.5)
+        if name == "banned":
+            return SamplingSettings(banned_token_ids=frozenset({b, self.strange_ids[0]}))
+        raise ValueError(f"no settings {name!r}; allowed: {ALL_SETTINGS}")
+
+    def troubled(self) -> "World":
+        """This world with logits that are NaN after one liked token and -inf everywhere after another."""
+        width = self.vocabulary.logits_width
+        a, _, c, *_ = self.liked_ids
+        bad = {(a,): np.full(width, np.nan, np.float32), (c,): np.full(width, -np.inf, np.float32)}
+        return attrs.evolve(self, overrides=bad)
 
     def mischief(self) -> Mischief:
         """Drafts gone wrong now and then, in every way."""
@@ -125,7 +160,7 @@ class World:
 
     def drafter(self, path: str, num_drafts: int = NUM_DRAFTS) -> Drafter:
         """The drafter of a path, over a table near the target's."""
-        near = self.table(jitter=0.8)
+        near = attrs.evolve(self.table(jitter=0.8), overrides={})
         if path == "mtp":
             return MtpDrafter(ToyMtp(near, self.mischief()), num_drafts)
         if path == "dflash":
