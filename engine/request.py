@@ -60,15 +60,16 @@ def _text(value: object, kind: ErrorKind, index: int | None = None) -> str:
     where = Location(index=index)
     if not isinstance(value, str):
         raise RequestError(kind, "the source is not text", where, f"{type(value).__name__}", "a string")
-    for offset, character in enumerate(value):
-        if 0xD800 <= ord(character) <= 0xDFFF:
-            raise RequestError(
-                kind,
-                f"the source is not valid Unicode text: lone surrogate at offset {offset}",
-                where,
-                f"U+{ord(character):04X}",
-                "Unicode scalar values (text that UTF-8 can hold)",
-            )
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise RequestError(
+            kind,
+            f"the source is not valid Unicode text: lone surrogate at offset {error.start}",
+            where,
+            f"U+{ord(value[error.start]):04X}",
+            "Unicode scalar values (text that UTF-8 can hold)",
+        ) from None
     return value
 
 
