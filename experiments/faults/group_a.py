@@ -88,6 +88,7 @@ FAULTS: tuple[Fault, ...] = (
         "equal logits are won by the larger id",
         replace(SAMPLE, "| (ID_MASK - token_ids)", "| token_ids"),
         replace(SAMPLE, "ID_MASK - (keys & ID_MASK)", "keys & ID_MASK"),
+        replace(SAMPLE, "ID_MASK - (word_keys.", "(word_keys."),
         checks=OPS,
         clauses=("SAMP-5", "SAMP-6"),
     ),

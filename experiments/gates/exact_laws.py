@@ -24,7 +24,7 @@ from oracles import sample as oracle
 from oracles.sample import Law, Settings, breakpoints, dyadic_law, pieces, probe_uniforms
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-TEMPERATURES = (0.0, -1.0, 1e-3, 1e-30, 0.5, 1.0, 2.0)
+TEMPERATURES = (0.0, -1.0, 1e-3, 1e-30, 1e-307, 0.5, 1.0, 2.0)
 SEEDS = (0, 1, -1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, -(2**63), 0x0123456789ABCDEF, -0x6543210FEDCBA988)
 
 
@@ -127,7 +127,7 @@ def _random_logits(rng: np.random.Generator, width: int, dtype: str) -> tuple[fl
     if kind == 0:
         values = rng.normal(0, 3, width)
     elif kind == 1:
-        values = rng.integers(-1, 2, width).astype(float)
+        values = rng.integers(-1, 2, width) * rng.choice([1.0, -1.0], width)  # -0 ties with +0
     elif kind == 2:
         values = -2e4 - 5 * rng.random(width)
     else:
@@ -370,14 +370,15 @@ def check_uniforms(ops: OpSet, name: str, num_positions: int, seed: int, twice: 
     pairs = [(s, p) for s in SEEDS for p in positions]
     seeds, places = torch.tensor([s for s, _ in pairs]), torch.tensor([p for _, p in pairs])
     failure, calls = None, 0
-    for purpose in Purpose:
+    for word in rng_oracle.PURPOSES:  # by name: an alias in the engine's enumeration would hide
+        purpose = Purpose[word.upper()]
         for draw_index, candidate_index in ((0, 0), (1, 0), (0, 1), (3, 15)):
             more = {"draw_index": draw_index, "candidate_index": candidate_index}
             got = call_purely(ops.uniforms, seeds, places, purpose, twice=twice, **more).tolist()
-            want = [rng_oracle.uniform(s, p, int(purpose), draw_index, candidate_index) for s, p in pairs]
+            want = [rng_oracle.uniform(s, p, word, draw_index, candidate_index) for s, p in pairs]
             calls += len(pairs)
             for pair, a, b in zip(pairs, got, want, strict=True):
                 if failure is None and not (a == b and 0 <= a < 1):
-                    failure = {"seed": pair[0], "position": pair[1], "purpose": purpose.name, **more}
+                    failure = {"seed": pair[0], "position": pair[1], "purpose": word.upper(), **more}
                     failure |= {"got": a, "want": b}
     return CheckRecord(name, failure is None, len(pairs), calls, 0.0, failure, {})

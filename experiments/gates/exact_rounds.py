@@ -114,7 +114,7 @@ def _candidates(case: RoundCase, column: int) -> list[tuple[int, float]]:
 
 
 def _law_arrays(cases: Sequence[RoundCase], k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    cap = 1 + max(len(law.order) for case in cases for law in case.laws)
+    cap = max([1, *(len(law.order) for case in cases for law in case.laws)])  # the longest has no filler
     ids = _padded([[law.order for law in c.laws] for c in cases], (k + 1, cap), 0, np.int64)
     probs = _padded([[law.probs for law in c.laws] for c in cases], (k + 1, cap), 0.0, np.float64)
     # A column past the extent has no law: reading it is a failed row.
@@ -132,17 +132,24 @@ def _bitmask(cases: Sequence[RoundCase], k: int) -> np.ndarray:
     return result.astype(np.uint32).view(np.int32).reshape(len(cases), k + 1, words)
 
 
+def _baited(case: RoundCase, k: int) -> list[int]:
+    """The drafts, then an id that the column behind them would accept: a missing draft is never judged."""
+    behind = case.laws[len(case.drafts)].order
+    bait = behind[0] if behind else case.vocab_size + 5
+    return [*case.drafts, *[bait] * (k - len(case.drafts))]
+
+
 def _arguments(cases: Sequence[RoundCase], rows: np.ndarray, played: Sequence[Probe]) -> tuple[tuple, dict]:
     """The op's arguments for the given rows (indices into `cases`)."""
     k = max([1, *(len(c.drafts) for c in cases)])
     ids, probs, status = (torch.from_numpy(a[rows]) for a in _law_arrays(cases, k))
     law = TargetLaw(ids.flatten(0, 1), probs.flatten(0, 1), status.flatten())
-    drafts = _padded([c.drafts for c in cases], (k,), cases[0].vocab_size + 5, np.int64)
+    drafts = np.array([_baited(c, k) for c in cases], dtype=np.int64)
     ends = _padded([[d in c.ends for d in c.drafts] for c in cases], (k,), True, bool)
     sparse = {}
     if not cases[0].one_hot:
         listed = [[_candidates(c, i) for i in range(len(c.drafts))] for c in cases]
-        width = 1 + max((len(entry) for case in listed for entry in case), default=0)
+        width = max((len(entry) for case in listed for entry in case), default=1)
         names = (("candidate_ids", 0, np.int64), ("draft_probs", 1, np.float64))
         for name, part, dtype in names:
             values = [[[pair[part] for pair in entry] for entry in case] for case in listed]
