@@ -5,7 +5,6 @@ Otherwise the law is softmax(score / temperature) over the candidates in float64
 in rank order. What is recorded is what was drawn from.
 """
 
-import math
 from collections.abc import Sequence
 
 from oracles import sample
@@ -17,8 +16,7 @@ def law(scores: Sequence[float], temperature: float) -> sample.Law:
     if temperature <= 0:
         best = max(ranks, key=lambda rank: (scores[rank], -rank))
         return sample.Law(ranks, tuple(float(rank == best) for rank in ranks))
-    largest = max(scores) / temperature
-    weights = [math.exp(score / temperature - largest) for score in scores]
+    weights = sample.softmax_weights(scores, temperature)
     return sample.Law(ranks, tuple(w / sum(weights) for w in weights))
 
 

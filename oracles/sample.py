@@ -110,8 +110,7 @@ def law(logits: Sequence[float], *, settings: Settings = Settings(), **rest: Any
 
 def _kept_weights(values: list[float], settings: Settings) -> list[float]:
     """exp(x/T - max/T) for the candidates that min_p and top_p leave; at least one stays (contract 3.5)."""
-    temperature = settings.temperature
-    weights = [math.exp(x / temperature - values[0] / temperature) for x in values]
+    weights = softmax_weights(values, settings.temperature)
     total = sum(weights)
     kept: list[float] = []
     for weight in weights:
@@ -121,6 +120,13 @@ def _kept_weights(values: list[float], settings: Settings) -> list[float]:
         if sum(kept) >= settings.top_p * total:
             break
     return kept
+
+
+def softmax_weights(values: Sequence[float], temperature: float) -> list[float]:
+    """exp(x/T - max/T); where x/T is past float64 the limit holds: 1 for the largest, 0 for the rest."""
+    top = max(values)
+    exponents = [0.0 if x == top else x / temperature - top / temperature for x in values]
+    return [0.0 if math.isnan(x) else math.exp(x) for x in exponents]
 
 
 def draw(law: Law, u: float) -> int:
