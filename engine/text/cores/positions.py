@@ -8,14 +8,30 @@ round for ever. So the check can refuse too much and never too little. Character
 terminals of one character.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 
-from engine.text.rules import Alt, Bytes, Chars, Expr, Grammar, Ref, Repeat, Seq, components, fold
+from engine.text.rules import (
+    Alt,
+    Bytes,
+    Chars,
+    ExcludeToken,
+    Expr,
+    Grammar,
+    Ref,
+    Repeat,
+    Seq,
+    Token,
+    components,
+    fold,
+)
+from engine.text.vocabulary import Vocabulary
 
 POSITION_CAP = 3_000
 PAIR_CAP = 300_000
+ANY_BYTE = (1 << 256) - 1
 
 
 @attrs.frozen(eq=False)
@@ -52,6 +68,19 @@ def find_lost_parse(grammar: Grammar) -> frozenset[Fused] | None:
     return automaton.disagreement(spans[grammar.root].first)
 
 
+def tokens_compete(grammar: Grammar, vocabulary: Vocabulary) -> bool:
+    """Whether some text can reach a place where a token by number and a character may begin alike.
+
+    Then one token has two readings, and no core keeps both. Raises TooLargeToProve.
+    """
+    automaton = _Automaton(_boundaries(grammar), vocabulary)
+    first = automaton.rule_spans(grammar)[grammar.root].first
+    tokens = automaton.token_positions
+    follows = [(first, first), *((automaton.outer[p], automaton.outer[q]) for p, q in automaton.pairs(first))]
+    leads = functools.cache(automaton.leads_of)
+    return any(leads(left & tokens) & leads(right & ~tokens) for left, right in follows)
+
+
 def _boundaries(grammar: Grammar) -> list[int]:
     """The code points at which some character set begins or ends, ascending."""
     edges: set[int] = set()
@@ -85,8 +114,10 @@ def _ranges(leaf: Expr) -> Iterable[tuple[int, int]]:
 class _Automaton:
     """Positions with the characters they read; `inner` edges stay in a terminal, `outer` ones begin one."""
 
-    def __init__(self, boundaries: list[int]) -> None:
+    def __init__(self, boundaries: list[int], vocabulary: Vocabulary | None = None) -> None:
         self.atom_of = {code: index for index, code in enumerate(boundaries)}
+        self.vocabulary = vocabulary
+        self.token_positions = 0
         self.atoms: list[int] = []  # bit set over the intervals between boundaries
         self.leads: list[int] = []  # bit set over the 256 possible first bytes
         self.owner: list[Fused | None] = []
@@ -140,19 +171,35 @@ class _Automaton:
     def leaf_positions(self, leaf: Expr, owner: Fused | None) -> list[int]:
         """The positions of a leaf, one for each character that it reads."""
         key = (id(leaf), id(owner))
-        if key not in self.known:
+        if key not in self.known and isinstance(leaf, Token | ExcludeToken):
+            self.known[key] = [self.add_token(leaf)]
+        elif key not in self.known:
             sets = [leaf.ranges] if isinstance(leaf, Chars) else [[pair] for pair in _ranges(leaf)]
             self.known[key] = [self.add(ranges, owner) for ranges in sets]
         return self.known[key]
 
     def add(self, ranges: Iterable[tuple[int, int]], owner: Fused | None) -> int:
         """A new position that reads one character out of `ranges`."""
-        if len(self.owner) >= POSITION_CAP:
-            raise TooLargeToProve
         atoms = leads = 0
         for low, high in ranges:
             atoms |= (1 << self.atom_of[high + 1]) - (1 << self.atom_of[low])
             leads |= (2 << chr(high).encode()[0]) - (1 << chr(low).encode()[0])
+        return self.append(atoms, leads, owner)
+
+    def add_token(self, leaf: Token | ExcludeToken) -> int:
+        """A new position that reads one token by its number; all of these are taken to overlap."""
+        assert self.vocabulary is not None, "a proof about terminals has no tokens"
+        leads = 0 if isinstance(leaf, Token) else ANY_BYTE
+        for token_id in leaf.ids if isinstance(leaf, Token) else ():
+            leads |= 1 << self.vocabulary.core_bytes(token_id)[0]
+        position = self.append(1 << len(self.atom_of), leads, None)
+        self.token_positions |= 1 << position
+        return position
+
+    def append(self, atoms: int, leads: int, owner: Fused | None) -> int:
+        """A new position without neighbours."""
+        if len(self.owner) >= POSITION_CAP:
+            raise TooLargeToProve
         self.atoms.append(atoms)
         self.leads.append(leads)
         self.owner.append(owner)
