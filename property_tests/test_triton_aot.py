@@ -18,8 +18,10 @@ KERNELS = {
     "rank_block masked",
     "rank_block free",
     "merge_blocks",
-    "accept_round sparse",
-    "accept_round one-hot",
+    "walk sparse",
+    "walk one-hot",
+    "settle sparse",
+    "settle one-hot",
     "rank_block fused on purpose",
 }
 
@@ -68,16 +70,17 @@ def compile_all(capability):
     penalty_types = dict.fromkeys(["bias_ptr", "presence_ptr", "frequency_ptr"], "*fp32")
     integer_types = dict.fromkeys(["banned_ptr", "counts_ptr", "found_ptr"], "*i32")
     select_types = {**table_types, **penalty_types, **integer_types, "logits_ptr": "*bf16"}
-    uniform_types = {f"{name}_uniforms_ptr": "*fp64" for name in ("accept", "correction", "bonus")}
+    uniform_types = dict.fromkeys(["uniforms_ptr", "correction_ptr", "bonus_ptr"], "*fp64")
     prob_types = dict.fromkeys(["law_probs_ptr", "draft_probs_ptr"], "*fp64")
     round_types = {**table_types, **uniform_types, **prob_types, "ends_ptr": "*u8"}
     rank = (sample_triton.rank_block_kernel, select_types, {"CAP": 20, "BLOCK": 4096}, sample_triton.OPTIONS)
     no_tables = dict.fromkeys(["allowed_ptr", "constrained_ptr", "banned_ptr", "counts_ptr", "bias_ptr"])
     merge_types = {"found_ptr": "*i32", "logits_ptr": "*fp32"}
     merge_sizes = {"CAP": 20, "MERGE": 2048, "BLOCKS": 64}
-    round_kernel = accept_triton.accept_round_kernel
-    sizes = {"NUM_CANDIDATES": 16, "CAP_BLOCK": 32, "K_BLOCK": 8}
-    one_hot = {**sizes, "NUM_CANDIDATES": 0, "candidate_ids_ptr": None, "draft_probs_ptr": None}
+    walk, settle, options = accept_triton.walk_kernel, accept_triton.settle_kernel, accept_triton.OPTIONS
+    sizes = {"NUM_CANDIDATES": 16, "CAP_BLOCK": 32}
+    one_hot = {"NUM_CANDIDATES": 0, "CAP_BLOCK": 32, "candidate_ids_ptr": None, "draft_probs_ptr": None}
+    window = {"K_BLOCK": 8}
     jobs = {
         "philox": (rng_triton.philox_kernel, {}, {"BLOCK": rng_triton.BLOCK}, {}),
         "rank_block masked": rank,
@@ -88,8 +91,10 @@ def compile_all(capability):
             rank[3],
         ),
         "merge_blocks": (sample_triton.merge_blocks_kernel, merge_types, merge_sizes, sample_triton.OPTIONS),
-        "accept_round sparse": (round_kernel, round_types, sizes, accept_triton.OPTIONS),
-        "accept_round one-hot": (round_kernel, round_types, one_hot, accept_triton.OPTIONS),
+        "walk sparse": (walk, round_types, sizes, options),
+        "walk one-hot": (walk, round_types, one_hot, options),
+        "settle sparse": (settle, round_types, {**sizes, **window}, options),
+        "settle one-hot": (settle, round_types, {**one_hot, **window}, options),
         "rank_block fused on purpose": (*rank[:3], {**rank[3], "enable_fp_fusion": True}),
     }
     return {name: compile_one(capability, *job) for name, job in jobs.items()}

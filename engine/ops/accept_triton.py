@@ -1,7 +1,8 @@
-"""One verification round as a Triton kernel, one program per batch row, in float64 (contract 5).
+"""One verification round as two Triton kernels, one program per batch row, in float64 (contract 5).
 
-Sums run one term after the other in candidate order, as in engine/ops/accept.py, so both give the same
-tokens on the same uniforms. Laws wider than MAX_CAP go to the torch reference.
+The first walks the drafts, the second draws the correction or the bonus where the walk stopped. Sums run one
+term after the other in candidate order, as in engine/ops/accept.py, so both give the same tokens on the same
+uniforms. Laws wider than MAX_CAP go to the torch reference.
 """
 
 # Kernel arguments have their types from the launch.
@@ -20,7 +21,6 @@ from engine.ops.sample import RowStatus, TargetLaw
 MAX_CAP = 128
 OPTIONS = {"num_warps": 1, "enable_fp_fusion": False}
 _OK: tl.constexpr = tl.constexpr(int(RowStatus.OK))
-_NONE: tl.constexpr = tl.constexpr(int(RejectedBy.NONE))
 _TARGET: tl.constexpr = tl.constexpr(int(RejectedBy.TARGET))
 _GRAMMAR: tl.constexpr = tl.constexpr(int(RejectedBy.GRAMMAR))
 
@@ -46,73 +46,58 @@ def _running_sums(weights, index, cap):
 
 
 @triton.jit
-def _first_above(weights, sums, goal, index, CAP_BLOCK: tl.constexpr):
+def _draw(law_ids, weights, goal, index, cap, CAP_BLOCK: tl.constexpr):
+    """Return the id of the first positive weight whose running sum exceeds the goal, else of the last one."""
+    sums, _ = _running_sums(weights, index, cap)
     positive = weights > 0
     first_hit = tl.min(tl.where(positive & (goal < sums), index, CAP_BLOCK), 0)
     last_positive = tl.max(tl.where(positive, index, 0), 0)
-    return tl.where(first_hit < CAP_BLOCK, first_hit, last_positive)
+    choice = tl.where(first_hit < CAP_BLOCK, first_hit, last_positive)
+    return tl.sum(tl.where(index == choice, law_ids, 0), 0)
 
 
 @triton.jit
-def _count_accepted(
-    row,
-    k,
-    extent,
-    law_ids_ptr,
-    law_probs_ptr,
-    law_status_ptr,
-    drafts_ptr,
-    candidate_ids_ptr,
-    draft_probs_ptr,
-    ends_ptr,
-    accept_uniforms_ptr,
-    vocab_size,
-    cap,
-    NUM_CANDIDATES: tl.constexpr,
-    CAP_BLOCK: tl.constexpr,
+def _residual(
+    weights, law_ids, draft, cell, candidate_ids_ptr, draft_probs_ptr, NUM_CANDIDATES: tl.constexpr
 ):
-    """Walk the drafts until one is refused, ends the round, or none is left."""
-    index = tl.arange(0, CAP_BLOCK)
-    column = row * 0
-    has_ended = row < 0
-    is_walking = extent > 0
-    while is_walking:
-        cell = row * k + column
-        law_row = row * (k + 1) + column
-        draft = tl.load(drafts_ptr + cell)
-        law_ids = tl.load(law_ids_ptr + law_row * cap + index, mask=index < cap, other=0)
-        law_probs = tl.load(law_probs_ptr + law_row * cap + index, mask=index < cap, other=0.0)
-        target_prob = tl.sum(tl.where(law_ids == draft, law_probs, 0.0), 0)
-        goal = tl.load(accept_uniforms_ptr + cell)
-        if candidate_ids_ptr is not None:
-            cell_ids, cell_probs = (
-                candidate_ids_ptr + cell * NUM_CANDIDATES,
-                draft_probs_ptr + cell * NUM_CANDIDATES,
-            )
-            goal = goal * _draft_prob_at(draft, cell_ids, cell_probs, NUM_CANDIDATES)
-        has_law = (tl.load(law_status_ptr + law_row) == _OK) & (draft >= 0) & (draft < vocab_size)
-        is_accepted = has_law & (goal < target_prob)
-        has_ended = is_accepted & (tl.load(ends_ptr + cell) != 0)
-        column += is_accepted.to(tl.int64)
-        is_walking = is_accepted & (has_ended == 0) & (column < extent)
-    return column, has_ended
+    if candidate_ids_ptr is not None:
+        first = cell * NUM_CANDIDATES
+        draft_probs = _draft_prob_at(
+            law_ids, candidate_ids_ptr + first, draft_probs_ptr + first, NUM_CANDIDATES
+        )
+        residual = tl.where(weights > draft_probs, weights - draft_probs, 0.0)
+    else:
+        residual = tl.where(law_ids == draft, 0.0, weights)
+    return residual
 
 
 @triton.jit
-def _closed_by_grammar(
-    row, cell, law_row, draft, vocab_size, allowed_ptr, allowed_stride, constrained_ptr, is_draft
-):
+def _closed_by_grammar(row, draft, vocab_size, bitmask_ptr, constrained_ptr):
     in_domain = (draft >= 0) & (draft < vocab_size)
-    word = tl.load(allowed_ptr + law_row * allowed_stride + draft // 32, mask=is_draft & in_domain, other=0)
-    is_open = in_domain & (((word >> (draft % 32).to(tl.int32)) & 1) != 0)
-    is_closed = is_open == 0
+    word = tl.load(bitmask_ptr + draft // 32, mask=in_domain, other=0)
+    is_closed = ((word >> (draft % 32).to(tl.int32)) & 1) == 0
     if constrained_ptr is not None:
         is_closed = is_closed & (tl.load(constrained_ptr + row) != 0)
     return is_closed
 
 
 @triton.jit
-def accept_round_kernel(
+def _law_at(law_ids_ptr, law_probs_ptr, law_row, index, cap):
+    law_ids = tl.load(law_ids_ptr + law_row * cap + index, mask=index < cap, other=0)
+    law_probs = tl.load(law_probs_ptr + law_row * cap + index, mask=index < cap, other=0.0)
+    return law_ids, law_probs
+
+
+@triton.jit
+def _store_results(row_ptr, num_emitted, num_accepted, status, rejected_by):
+    tl.store(row_ptr, num_emitted)
+    tl.store(row_ptr + 1, num_accepted)
+    tl.store(row_ptr + 2, status)
+    tl.store(row_ptr + 3, rejected_by)
+
+
+@triton.jit
+def walk_kernel(
     law_ids_ptr,
     law_probs_ptr,
     law_status_ptr,
@@ -121,17 +106,60 @@ def accept_round_kernel(
     candidate_ids_ptr,
     draft_probs_ptr,
     ends_ptr,
-    accept_uniforms_ptr,
-    correction_uniforms_ptr,
-    bonus_uniforms_ptr,
+    uniforms_ptr,
+    walked_ptr,
+    k,
+    vocab_size,
+    cap,
+    NUM_CANDIDATES: tl.constexpr,
+    CAP_BLOCK: tl.constexpr,
+):
+    """Walk one row's drafts until one is refused, one ends the round, or none is left.
+
+    Writes the number of accepted drafts and whether the last of them ended the round.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    extent = tl.load(extents_ptr + row)
+    index = tl.arange(0, CAP_BLOCK)
+    column = row * 0
+    has_ended = row < 0
+    is_walking = extent > 0
+    while is_walking:
+        cell = row * k + column
+        law_row = row * (k + 1) + column
+        draft = tl.load(drafts_ptr + cell)
+        law_ids, law_probs = _law_at(law_ids_ptr, law_probs_ptr, law_row, index, cap)
+        target_prob = tl.sum(tl.where(law_ids == draft, law_probs, 0.0), 0)
+        goal = tl.load(uniforms_ptr + cell)
+        if candidate_ids_ptr is not None:
+            first = cell * NUM_CANDIDATES
+            goal *= _draft_prob_at(draft, candidate_ids_ptr + first, draft_probs_ptr + first, NUM_CANDIDATES)
+        has_law = (tl.load(law_status_ptr + law_row) == _OK) & (draft >= 0) & (draft < vocab_size)
+        is_accepted = has_law & (goal < target_prob)
+        has_ended = is_accepted & (tl.load(ends_ptr + cell) != 0)
+        column += is_accepted.to(tl.int64)
+        is_walking = is_accepted & (has_ended == 0) & (column < extent)
+    tl.store(walked_ptr + row * 2, column)
+    tl.store(walked_ptr + row * 2 + 1, has_ended.to(tl.int64))
+
+
+@triton.jit
+def settle_kernel(
+    law_ids_ptr,
+    law_probs_ptr,
+    law_status_ptr,
+    drafts_ptr,
+    extents_ptr,
+    candidate_ids_ptr,
+    draft_probs_ptr,
+    correction_ptr,
+    bonus_ptr,
     allowed_ptr,
     allowed_stride,
     constrained_ptr,
+    walked_ptr,
     token_ids_ptr,
-    num_emitted_ptr,
-    num_accepted_ptr,
-    status_ptr,
-    rejected_by_ptr,
+    results_ptr,
     k,
     vocab_size,
     cap,
@@ -139,69 +167,42 @@ def accept_round_kernel(
     CAP_BLOCK: tl.constexpr,
     K_BLOCK: tl.constexpr,
 ):
-    """Judge one batch row: walk its drafts, then draw the correction or the bonus where the walk stopped."""
+    """Draw one row's correction or bonus where its walk stopped, and write what the round emits.
+
+    `results_ptr` is [rows, 4]: emitted, accepted, status, rejected by.
+    """
     row = tl.program_id(0).to(tl.int64)
-    extent = tl.load(extents_ptr + row)
-    column, has_ended = _count_accepted(
-        row,
-        k,
-        extent,
-        law_ids_ptr,
-        law_probs_ptr,
-        law_status_ptr,
-        drafts_ptr,
-        candidate_ids_ptr,
-        draft_probs_ptr,
-        ends_ptr,
-        accept_uniforms_ptr,
-        vocab_size,
-        cap,
-        NUM_CANDIDATES,
-        CAP_BLOCK,
-    )
-    cell = row * k + column
+    column = tl.load(walked_ptr + row * 2)
+    goes_on = tl.load(walked_ptr + row * 2 + 1) == 0
     law_row = row * (k + 1) + column
-    status = tl.where(has_ended, _OK, tl.load(law_status_ptr + law_row))
+    status = tl.where(goes_on, tl.load(law_status_ptr + law_row), _OK)
     is_ok = status == _OK
-    is_draft = (has_ended == 0) & (column < extent)
-    draft = tl.load(drafts_ptr + cell, mask=is_draft, other=-1)
+    is_rejected = goes_on & is_ok & (column < tl.load(extents_ptr + row))
     index = tl.arange(0, CAP_BLOCK)
-    law_ids = tl.load(law_ids_ptr + law_row * cap + index, mask=index < cap, other=0)
-    weights = tl.load(law_probs_ptr + law_row * cap + index, mask=index < cap, other=0.0)
-    goal = tl.load(bonus_uniforms_ptr + row)
-    if is_draft:
-        if candidate_ids_ptr is not None:
-            cell_ids, cell_probs = (
-                candidate_ids_ptr + cell * NUM_CANDIDATES,
-                draft_probs_ptr + cell * NUM_CANDIDATES,
-            )
-            residual = weights - _draft_prob_at(law_ids, cell_ids, cell_probs, NUM_CANDIDATES)
-            residual = tl.where(residual > 0, residual, 0.0)
-        else:
-            residual = tl.where(law_ids == draft, 0.0, weights)
-        sums, mass = _running_sums(residual, index, cap)
-        has_mass = mass > 0
-        goal = tl.where(has_mass, tl.load(correction_uniforms_ptr + cell) * mass, float("inf"))
-        weights = tl.where(has_mass, residual, weights)
-    sums, mass = _running_sums(weights, index, cap)
-    choice = _first_above(weights, sums, goal, index, CAP_BLOCK)
-    token = tl.sum(tl.where(index == choice, law_ids, 0), 0)
-    rejected_by = tl.where(is_draft & is_ok, _TARGET, _NONE)
-    if allowed_ptr is not None:
-        is_closed = _closed_by_grammar(
-            row, cell, law_row, draft, vocab_size, allowed_ptr, allowed_stride, constrained_ptr, is_draft
+    law_ids, weights = _law_at(law_ids_ptr, law_probs_ptr, law_row, index, cap)
+    goal = tl.load(bonus_ptr + row)
+    rejected_by = is_rejected.to(tl.int64) * _TARGET
+    if is_rejected:
+        cell = row * k + column
+        draft = tl.load(drafts_ptr + cell)
+        residual = _residual(
+            weights, law_ids, draft, cell, candidate_ids_ptr, draft_probs_ptr, NUM_CANDIDATES
         )
-        rejected_by = tl.where(is_draft & is_ok & is_closed, _GRAMMAR, rejected_by)
+        _, mass = _running_sums(residual, index, cap)
+        weights = tl.where(mass > 0, residual, weights)
+        goal = tl.where(mass > 0, tl.load(correction_ptr + cell) * mass, float("inf"))
+        if allowed_ptr is not None:
+            bitmask_ptr = allowed_ptr + law_row * allowed_stride
+            is_closed = _closed_by_grammar(row, draft, vocab_size, bitmask_ptr, constrained_ptr)
+            rejected_by += is_closed.to(tl.int64) * (_GRAMMAR - _TARGET)
+    token = _draw(law_ids, weights, goal, index, cap, CAP_BLOCK)
     num_accepted = tl.where(is_ok, column, 0)
-    num_emitted = tl.where(is_ok, column + (has_ended == 0).to(tl.int64), 0)
+    num_emitted = tl.where(is_ok, column + goes_on.to(tl.int64), 0)
     slot = tl.arange(0, K_BLOCK)
     drafts = tl.load(drafts_ptr + row * k + slot, mask=slot < num_accepted, other=0)
     tokens = tl.where(slot < num_accepted, drafts, tl.where(slot < num_emitted, token, 0))
     tl.store(token_ids_ptr + row * (k + 1) + slot, tokens, mask=slot <= k)
-    tl.store(num_emitted_ptr + row, num_emitted)
-    tl.store(num_accepted_ptr + row, num_accepted)
-    tl.store(status_ptr + row, status.to(tl.int64))
-    tl.store(rejected_by_ptr + row, rejected_by.to(tl.int64))
+    _store_results(results_ptr + row * 4, num_emitted, num_accepted, status, rejected_by)
 
 
 def accept_round(
@@ -227,13 +228,11 @@ def accept_round(
             vocab_size=vocab_size,
         )
     device = law.probs.device
-    outcome = RoundOutcome(
-        torch.empty((batch, k + 1), dtype=torch.int64, device=device),
-        *(torch.empty(batch, dtype=torch.int64, device=device) for _ in range(4)),
-    )
+    token_ids = torch.zeros((batch, k + 1), dtype=torch.int64, device=device)
+    results = torch.zeros((batch, 4), dtype=torch.int64, device=device)
     if batch:
-        _launch(law, proposal, uniforms, allowed_bitmask, constrained_mask, vocab_size, outcome)
-    return outcome
+        _launch(law, proposal, uniforms, allowed_bitmask, constrained_mask, vocab_size, token_ids, results)
+    return RoundOutcome(token_ids, *results.unbind(dim=1))
 
 
 def _launch(
@@ -243,40 +242,40 @@ def _launch(
     allowed_bitmask: Tensor | None,
     constrained_mask: Tensor | None,
     vocab_size: int,
-    outcome: RoundOutcome,
+    token_ids: Tensor,
+    results: Tensor,
 ) -> None:
-    """Run the kernel over every batch row, writing into `outcome`."""
+    """Run both kernels over every batch row, writing into `token_ids` and `results`."""
     batch, k = proposal.token_ids.shape
     cap = law.probs.shape[1]
-    is_sparse = proposal.candidate_ids is not None and proposal.draft_probs is not None
-    inputs = [
-        law.token_ids,
-        law.probs,
-        law.status,
-        proposal.token_ids,
-        proposal.extents,
-        proposal.candidate_ids if is_sparse else None,
-        proposal.draft_probs if is_sparse else None,
-        proposal.ends_mask.contiguous().view(torch.uint8),
-        uniforms.accept,
-        uniforms.correction,
-        uniforms.bonus,
-        allowed_bitmask,
-    ]
-    accept_round_kernel[(batch,)](
-        *(None if tensor is None else tensor.contiguous() for tensor in inputs),
+    candidate_ids, draft_probs = proposal.candidate_ids, proposal.draft_probs
+    if candidate_ids is None or draft_probs is None:
+        candidate_ids, draft_probs = None, None
+    tables = [law.token_ids, law.probs, law.status, proposal.token_ids, proposal.extents]
+    tables = [table.contiguous() for table in tables]
+    sparse = [None if table is None else table.contiguous() for table in (candidate_ids, draft_probs)]
+    walked = torch.empty((batch, 2), dtype=torch.int64, device=law.probs.device)
+    sizes = {
+        "NUM_CANDIDATES": 0 if candidate_ids is None else candidate_ids.shape[2],
+        "CAP_BLOCK": triton.next_power_of_2(cap),
+        **OPTIONS,
+    }
+    ends, accept_uniforms = proposal.ends_mask.contiguous().view(torch.uint8), uniforms.accept.contiguous()
+    walk_kernel[(batch,)](*tables, *sparse, ends, accept_uniforms, walked, k, vocab_size, cap, **sizes)
+    settle_kernel[(batch,)](
+        *tables,
+        *sparse,
+        uniforms.correction.contiguous(),
+        uniforms.bonus.contiguous(),
+        None if allowed_bitmask is None else allowed_bitmask.contiguous(),
         0 if allowed_bitmask is None else allowed_bitmask.shape[1],
         None if constrained_mask is None else constrained_mask.contiguous().view(torch.uint8),
-        outcome.token_ids,
-        outcome.num_emitted,
-        outcome.num_accepted,
-        outcome.status,
-        outcome.rejected_by,
+        walked,
+        token_ids,
+        results,
         k,
         vocab_size,
         cap,
-        NUM_CANDIDATES=proposal.candidate_ids.shape[2] if proposal.candidate_ids is not None else 0,
-        CAP_BLOCK=triton.next_power_of_2(cap),
         K_BLOCK=triton.next_power_of_2(k + 1),
-        **OPTIONS,
+        **sizes,
     )

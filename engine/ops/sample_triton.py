@@ -39,28 +39,6 @@ def _bits_at(bitmask_ptr, token_ids, inside):
 
 
 @triton.jit
-def _adjust(
-    values,
-    row,
-    token_ids,
-    legal,
-    counts_ptr,
-    counts_stride,
-    bias_ptr,
-    bias_stride,
-    presence_ptr,
-    frequency_ptr,
-):
-    if bias_ptr is not None:
-        values = values + tl.load(bias_ptr + row * bias_stride + token_ids, mask=legal, other=0.0)
-    if counts_ptr is not None:
-        counts = tl.load(counts_ptr + row * counts_stride + token_ids, mask=legal, other=0)
-        values = values - tl.load(presence_ptr + row) * (counts > 0).to(tl.float32)
-        values = values - tl.load(frequency_ptr + row) * counts.to(tl.float32)
-    return values
-
-
-@triton.jit
 def _keys(values, token_ids, legal):
     values = tl.where(values == 0.0, 0.0, values)  # +0 and -0 tie
     bits = values.to(tl.int32, bitcast=True)
@@ -68,6 +46,17 @@ def _keys(values, token_ids, legal):
     ordered = tl.where(values != values, _INFINITY, ordered)
     keys = (ordered.to(tl.int64) << 32) | (token_ids.to(tl.int64) ^ _ID_MASK)
     return tl.where(legal & (ordered > _MINUS_INFINITY), keys, _NO_KEY)
+
+
+@triton.jit
+def _store_best(keys, output_ptr, CAP: tl.constexpr):
+    best = tl.max(keys, 0)
+    rank = 0
+    while (best != _NO_KEY) & (rank < CAP):
+        tl.store(output_ptr + rank, best)
+        keys = tl.where(keys == best, _NO_KEY, keys)
+        best = tl.max(keys, 0)
+        rank += 1
 
 
 @triton.jit
@@ -113,26 +102,13 @@ def rank_block_kernel(
     tl.store(found_ptr + cell, tl.max(allowed.to(tl.int32), 0) + 2 * tl.max(legal.to(tl.int32), 0))
     offsets = row * logits_row_stride + token_ids.to(tl.int64) * logits_column_stride
     values = tl.load(logits_ptr + offsets, mask=legal, other=0.0).to(tl.float32)
-    values = _adjust(
-        values,
-        row,
-        token_ids,
-        legal,
-        counts_ptr,
-        counts_stride,
-        bias_ptr,
-        bias_stride,
-        presence_ptr,
-        frequency_ptr,
-    )
-    keys = _keys(values, token_ids, legal)
-    best = tl.max(keys, 0)
-    rank = 0
-    while (best != _NO_KEY) & (rank < CAP):
-        tl.store(keys_ptr + cell * CAP + rank, best)
-        keys = tl.where(keys == best, _NO_KEY, keys)
-        best = tl.max(keys, 0)
-        rank += 1
+    if bias_ptr is not None:
+        values = values + tl.load(bias_ptr + row * bias_stride + token_ids, mask=legal, other=0.0)
+    if counts_ptr is not None:
+        counts = tl.load(counts_ptr + row * counts_stride + token_ids, mask=legal, other=0)
+        values = values - tl.load(presence_ptr + row) * (counts > 0).to(tl.float32)
+        values = values - tl.load(frequency_ptr + row) * counts.to(tl.float32)
+    _store_best(_keys(values, token_ids, legal), keys_ptr + cell * CAP, CAP)
 
 
 @triton.jit
