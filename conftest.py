@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+import engine.ops  # noqa: F401 - decides whether Triton is interpreted, before anything else imports it
+
 COMMON = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, print_blob=True, max_examples=60, **COMMON)
 settings.register_profile("nightly", derandomize=False, print_blob=True, max_examples=2000, **COMMON)
