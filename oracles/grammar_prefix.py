@@ -51,6 +51,7 @@ class Earley:
         self._symbols: list[Item | None] = []  # by slot = a production with a dot in it; None at its end
         self._left_side: list[str] = []
         self._first_slots: dict[str, list[int]] = {}
+        self._first: State | None = None
         for name, alternatives in full.items():
             self._first_slots[name] = [self._add(name, a) for a in alternatives if self._can_finish(a)]
 
@@ -70,8 +71,10 @@ class Earley:
 
     def start(self) -> State | None:
         """Return the state before any input; None when the language is empty."""
-        node = State()
-        return self._close(node, [(slot, node) for slot in self._first_slots[_START]])
+        if self._first is None:
+            node = State()
+            self._first = self._close(node, [(slot, node) for slot in self._first_slots[_START]])
+        return self._first
 
     def advance(self, state: State, byte: int) -> State | None:
         """Return the state after one byte, or None when no string of the language goes on so."""

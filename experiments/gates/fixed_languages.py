@@ -6,6 +6,7 @@ from experiments.gates.languages import ROOT, Source, choice_rules
 from experiments.gates.spelling import gbnf
 from oracles.expressions import Alt, CharClass, Expression, Literal, Ref, Repeat, Seq
 
+ALPHABET = "abc0127xyé中"  # a vocabulary over it can spell every language below
 A, B, C = Literal("a"), Literal("b"), Literal("c")
 LETTER = CharClass(((0x61, 0x7A),))
 DIGIT = CharClass(((0x30, 0x39),))
@@ -51,10 +52,19 @@ DIFFERENT_EVERYWHERE: Mapping[str, Source] = {
         {ROOT: Seq((Literal("0"), Literal("1"), Literal("2"), Literal("12a")))}
     ),
     "long words with a shared beginning": choice_source("abcabc", "abcb", "abca中", "ab"),
-    "digits, letters, an end": Source(
+    "letters, digits, an end": Source(
         "regex",
-        "01[ab]{2}é中c",
-        rules={ROOT: Seq((Literal("01"), Repeat(CharClass(((0x61, 0x62),)), 2, 2), Literal("é中c")))},
+        "01[ab][bc]é中c",
+        rules={
+            ROOT: Seq(
+                (
+                    Literal("01"),
+                    CharClass(((0x61, 0x62),)),
+                    CharClass(((0x62, 0x63),)),
+                    Literal("é中c"),
+                )
+            )
+        },
     ),
 }
 

@@ -87,9 +87,9 @@ class Source:
     rules: Mapping[str, Expression] = field(default_factory=dict)
 
 
-def random_vocabulary(rng: random.Random, alphabet: str) -> PlainVocabulary:
-    """Return 40 to 70 ids over `alphabet`, special ids at random places between the text ids."""
-    entries = [("text", data) for data in _text_tokens(rng, alphabet)]
+def random_vocabulary(rng: random.Random, alphabet: str, *, complete: bool = False) -> PlainVocabulary:
+    """Return 40 to 70 ids over `alphabet`; now and then a byte has no token, unless `complete`."""
+    entries = [("text", data) for data in _text_tokens(rng, alphabet, complete)]
     for label in CONTROL_SPELLINGS[: rng.randint(1, 3)]:
         entries += [("control", label.encode()), ("text", label.encode())]
     for index in range(rng.randint(1, 3)):
@@ -106,10 +106,10 @@ def random_vocabulary(rng: random.Random, alphabet: str) -> PlainVocabulary:
     )
 
 
-def _text_tokens(rng: random.Random, alphabet: str) -> list[bytes]:
+def _text_tokens(rng: random.Random, alphabet: str, complete: bool) -> list[bytes]:
     characters = [c.encode() for c in alphabet]
     single_bytes = sorted({bytes([b]) for data in characters for b in data})
-    if len(single_bytes) > 3 and rng.random() < 0.3:
+    if not complete and len(single_bytes) > 3 and rng.random() < 0.3:
         single_bytes.remove(rng.choice(single_bytes))  # so that dead ends exist
     found = [*single_bytes, *(c for c in characters if len(c) > 1)]
     strings = [b"".join(rng.choices(characters, k=rng.randint(2, 4))) for _ in range(rng.randint(14, 26))]

@@ -94,7 +94,7 @@ def sweep(
         if chosen.case or other.case:
             break
     floors = {**COMMON_FLOORS, **FLOORS[kind]} if n >= 100 else {}
-    verdicts = [chosen.verdict({name: share * n for name, share in floors.items()})]
+    verdicts = [chosen.verdict({"taken": 0.8 * n} | {name: share * n for name, share in floors.items()})]
     return verdicts if core else [*verdicts, other.verdict({"taken": 0.5 * n})]
 
 

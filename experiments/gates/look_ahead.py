@@ -17,7 +17,7 @@ from engine.errors import RequestError
 from engine.text.compiler import CompiledConstraint
 from engine.text.masks import PositionState, fill_window
 from engine.text.matcher import Matcher
-from experiments.gates.fixed_languages import DIFFERENT_EVERYWHERE
+from experiments.gates.fixed_languages import ALPHABET, DIFFERENT_EVERYWHERE
 from experiments.gates.languages import Source, random_vocabulary
 from experiments.gates.mask_walk import POISON, Mismatch, advanced, row_of
 from experiments.gates.subjects import Subject, constraint_of, random_subjects
@@ -188,7 +188,7 @@ def sweep_windows(n: int, seed: int) -> Verdict:
 
 def _sources(n: int, rng: random.Random, seed: int) -> Iterator[tuple[Subject, Source]]:
     for source in DIFFERENT_EVERYWHERE.values():
-        yield Subject.of(random_vocabulary(rng, "abc0é中")), source
+        yield Subject.of(random_vocabulary(rng, ALPHABET, complete=True)), source
     for kind, share in (("grammars", 2), ("regexes", 4), ("choices", 4)):
         yield from random_subjects(kind, -(-n // share), seed)
 
