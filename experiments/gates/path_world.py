@@ -110,19 +110,12 @@ class World:
     @property
     def strange_ids(self) -> tuple[int, ...]:
         """Ids no constraint opens: a control id, an id that is never generated, padding, out of range."""
-        vocabulary = self.vocabulary
-        special = [
-            next(i for i, kind in enumerate(vocabulary.classes) if kind is wanted)
-            for wanted in (TokenClass.CONTROL, TokenClass.UNGENERABLE)
-        ]
-        return (*special, vocabulary.size, vocabulary.logits_width - 1, -1, 2**31)
+        return _strange_ids(self.vocabulary)
 
     @property
     def prompt_ids(self) -> tuple[int, ...]:
         """A prompt to copy from: a liked token is followed by a legal, an illegal or a completion id."""
-        a, b, c, ab, bc, ca, abc = self.liked_ids
-        control, eos = self.strange_ids[0], self.vocabulary.eos_ids[0]
-        return (bc, a, b, control, ab, ca, a, b, control, c, eos, abc)
+        return _prompt_ids(self.vocabulary)
 
     def table(self, **changes: Any) -> TableSpec:
         """The target's table: own tokens and completion ids are liked, and so is one illegal id."""
@@ -238,3 +231,17 @@ def _liked_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
 def text_of(vocabulary: Vocabulary, token_ids: Sequence[int]) -> bytes:
     """The bytes of published tokens."""
     return b"".join(vocabulary.token_bytes[token_id] for token_id in token_ids)
+
+
+@cache
+def _strange_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
+    wanted = (TokenClass.CONTROL, TokenClass.UNGENERABLE)
+    special = [next(i for i, kind in enumerate(vocabulary.classes) if kind is one) for one in wanted]
+    return (*special, vocabulary.size, vocabulary.logits_width - 1, -1, 2**31)
+
+
+@cache
+def _prompt_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
+    a, b, c, ab, bc, ca, abc = _liked_ids(vocabulary)
+    control, eos = _strange_ids(vocabulary)[0], vocabulary.eos_ids[0]
+    return (bc, a, b, control, ab, ca, a, b, control, c, eos, abc)
