@@ -182,10 +182,7 @@ GATES: tuple[Gate, ...] = (
         entry="experiments.gates.real_vocabulary:gate",
         takes=("ops",),
         sizes={
-            "quick": {
-                "subjects": ("digits", "choice", "date", "characters of many bytes", "json"),
-                "rows": 3,
-            },
+            "quick": {"rows": 4},
             "default": {"rows": 16},
             "full": {"rows": 64},
         },
