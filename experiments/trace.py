@@ -114,8 +114,10 @@ def _marked_in(path: Path) -> Iterator[tuple[str, str]]:
     file = path.name
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
-            yield from ((clause, file) for clause in _markers([node.value]))
+        if isinstance(node, ast.Assign):  # `pytestmark`, or a test case marked by a call
+            target = ast.unparse(node.targets[0])
+            name = file if target == "pytestmark" else f"{file}::{target}"
+            yield from ((clause, name) for clause in _markers([node.value]))
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield from ((clause, f"{file}::{node.name}") for clause in _markers(node.decorator_list))
         if isinstance(node, ast.ClassDef):

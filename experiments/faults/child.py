@@ -97,12 +97,14 @@ def run_gate(check: str) -> Outcome:
     chosen = tuple(gate for gate in GATES if gate.name == name)
     ops = chosen[0].only_ops[0] if chosen else ""
     scope = Scope(size=Size.QUICK, paths=(path,) if path else PATHS, ops=ops, vocab="toy")
-    verdicts = [verdict for job in jobs(scope, chosen) for verdict in run_job(job)]
-    for verdict in verdicts:
-        if verdict.status == "FAIL":
-            text = f"{verdict.check}: {verdict.detail}"[:300]
-            broken = any(verdict.detail == f"raised {kind}" for kind in BROKEN)
-            return Outcome(check, "error" if broken else "failed", f"{verdict.name} ({verdict.path})", text)
+    verdicts = []
+    for job in jobs(scope, chosen):
+        verdicts += run_job(job)
+        failure = next((verdict for verdict in verdicts if verdict.status == "FAIL"), None)
+        if failure is not None:
+            text = f"{failure.check}: {failure.detail}"[:300]
+            broken = any(failure.detail == f"raised {kind}" for kind in BROKEN)
+            return Outcome(check, "error" if broken else "failed", f"{failure.name} ({failure.path})", text)
     unsure = [verdict.check for verdict in verdicts if verdict.status == "INCONCLUSIVE"]
     num_passed = sum(verdict.status == "PASS" for verdict in verdicts)
     if unsure or not num_passed:

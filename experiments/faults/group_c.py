@@ -7,8 +7,8 @@ BASE = "engine/text/cores/base.py"
 MATCHER = "engine/text/matcher.py"
 XGRAMMAR = "engine/text/cores/xgrammar_core.py"
 LLGUIDANCE = "engine/text/cores/llguidance_core.py"
-WINDOWS = ("property_tests/test_masks.py", "gate:legal sets")
-CORES = ("property_tests/test_cores.py", "property_tests/test_masks.py")
+WINDOWS = ("property_tests/test_masks.py::test_windows_against_fresh_matchers", "gate:legal sets")
+CORES = ("gate:legal sets", "property_tests/test_language.py")
 
 FILLER = "    rows[num_ready:] = 0\n    rows[num_ready:, 0] = 1\n"
 
@@ -72,16 +72,17 @@ FAULTS: tuple[Fault, ...] = (
             "            words[:] = 0\n            return\n",
             "            words[:] = -1\n            return\n",
         ),
-        checks=("property_tests/test_matcher.py", "property_tests/test_masks.py"),
+        checks=("property_tests/test_transaction.py", "property_tests/test_masks.py"),
         clauses=("MASK-12", "DONE-3"),
     ),
     fault(
         "C69",
         "a mask is added to what its buffer held before",
+        replace(XGRAMMAR, "        wide = words if", "        old = words.copy()\n        wide = words if"),
         replace(
             XGRAMMAR,
-            "            self._fill(words)\n",
-            "            old = words.copy()\n            self._fill(words)\n            words |= old\n",
+            "        words[-1] &= self._compiled.last_word_bits\n",
+            "        words[-1] &= self._compiled.last_word_bits\n        words |= old\n",
         ),
         checks=WINDOWS,
         clauses=("MASK-6", "MASK-1"),
@@ -179,7 +180,7 @@ FAULTS: tuple[Fault, ...] = (
             "        try:\n            yield self\n        finally:\n            self._undo()\n",
             "        yield self\n        self._undo()\n",
         ),
-        checks=("property_tests/test_matcher.py", "property_tests/test_masks.py"),
+        checks=("property_tests/test_transaction.py", "property_tests/test_masks.py"),
         clauses=("TXN-3", "WIN-17"),
     ),
     fault(

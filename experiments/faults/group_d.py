@@ -11,9 +11,8 @@ COMMIT = "engine/runtime/commit.py"
 OUTCOME = "engine/runtime/outcome.py"
 LANES = "engine/runtime/lanes.py"
 ENGINE = "engine/runtime/engine.py"
-MOVES = ("property_tests/test_matcher.py", "gate:transactions")
-CORES = ("property_tests/test_cores.py", "gate:legal sets")
-LANGUAGE = ("gate:legal sets", "property_tests/test_cores.py")
+MOVES = ("property_tests/test_transaction.py", "gate:transactions")
+LANGUAGE = ("gate:legal sets", "property_tests/test_language.py")
 SESSIONS = ("property_tests/test_session.py", "property_tests/test_engine.py")
 COMMITS = ("property_tests/test_commit.py", "property_tests/test_engine.py")
 RUNS = ("property_tests/test_engine.py", "property_tests/test_paths.py")
@@ -56,42 +55,42 @@ FAULTS: tuple[Fault, ...] = (
         "D72",
         "a completion id is not counted in xgrammar's history",
         replace(XGRAMMAR, "self._inner.rollback(num_tokens - ended)", "self._inner.rollback(num_tokens)"),
-        checks=(*MOVES, "property_tests/test_cores.py"),
+        checks=MOVES,
         clauses=("TXN-3", "WIN-17"),
     ),
     fault(
         "D201",
         "a completion id is not counted in llguidance's history",
         replace(LLGUIDANCE, "self._inner.rollback(num_tokens - ended)", "self._inner.rollback(num_tokens)"),
-        checks=("property_tests/test_cores.py", "property_tests/test_matcher.py"),
+        checks=MOVES,
         clauses=("TXN-3",),
     ),
     fault(
         "D73",
         "rolling back keeps xgrammar's end",
         replace(XGRAMMAR, ENDED, ""),
-        checks=(*MOVES, "property_tests/test_cores.py"),
+        checks=MOVES,
         clauses=("TXN-3", "WIN-17"),
     ),
     fault(
         "D202",
         "rolling back keeps llguidance's end",
         replace(LLGUIDANCE, ENDED, ""),
-        checks=("property_tests/test_cores.py", "property_tests/test_matcher.py"),
+        checks=MOVES,
         clauses=("TXN-3",),
     ),
     fault(
         "D75",
         "a fork shares xgrammar's state",
         replace(XGRAMMAR, "self._inner.fork()", "self._inner"),
-        checks=("property_tests/test_cores.py", "property_tests/test_matcher.py"),
+        checks=MOVES,
         clauses=("SERV-9",),
     ),
     fault(
         "D203",
         "llguidance's matchers share one state",
         replace(LLGUIDANCE, "self._pristine.deep_copy()", "self._pristine"),
-        checks=("property_tests/test_cores.py", "property_tests/test_matcher.py"),
+        checks=MOVES,
         clauses=("SERV-9",),
     ),
     _move(

@@ -6,7 +6,7 @@ REGEX = "engine/text/regex.py"
 CHARS = "engine/text/regex_chars.py"
 EXPR = "engine/text/expr.py"
 CHOICE = "engine/text/choice.py"
-REGEXES = ("property_tests/test_regex.py", "gate:legal sets")
+REGEXES = ("property_tests/test_regex.py", "property_tests/test_language.py", "gate:legal sets")
 CHOICES = ("property_tests/test_choice.py", "gate:legal sets")
 
 

@@ -5,7 +5,7 @@ from experiments.faults.planting import Fault, fault, replace
 GBNF = "engine/text/gbnf.py"
 LEXER = "engine/text/gbnf_lexer.py"
 LIMITS = "engine/text/limits.py"
-GRAMMARS = ("property_tests/test_gbnf.py", "gate:legal sets")
+GRAMMARS = ("property_tests/test_gbnf.py", "property_tests/test_language.py", "gate:legal sets")
 
 
 def _gbnf(name: str, title: str, file: str, old: str, new: str, *clauses: str) -> Fault:

@@ -11,7 +11,7 @@ TERMINALS = "engine/text/cores/terminals.py"
 XGRAMMAR = "engine/text/cores/xgrammar_core.py"
 LLGUIDANCE = "engine/text/cores/llguidance_core.py"
 FUSION = "engine/text/cores/fusion.py"
-LANGUAGE = ("gate:legal sets", "property_tests/test_cores.py")
+LANGUAGE = ("property_tests/test_language.py", "gate:legal sets")
 RULE_TESTS = ("property_tests/test_rules.py", "gate:legal sets")
 
 
@@ -110,8 +110,8 @@ FAULTS: tuple[Fault, ...] = (
         "F263",
         "alternatives that derive nothing stay",
         RULES,
-        "return alt([part for part in parts if part != NOTHING])",
-        "return alt(parts)",
+        "alt([part for part in parts if part != NOTHING])",
+        "alt(parts)",
         "GBNF-7",
     ),
     _rule(
@@ -152,8 +152,8 @@ FAULTS: tuple[Fault, ...] = (
         "F268",
         "one-or-more of anything becomes zero-or-more",
         RULES,
-        "0 if is_nullable(parts[0], nullable) else node.min, node.max)",
-        "0 if node.min == 1 else node.min, node.max)",
+        "minimum = 0 if is_nullable(parts[0], nullable) else node.min",
+        "minimum = 0 if node.min == 1 else node.min",
         "REGEX-3",
         "SERV-19",
     ),
@@ -202,16 +202,16 @@ FAULTS: tuple[Fault, ...] = (
         "F274",
         "equal neighbours in a sequence are drawn together",
         EXPR,
-        "            elif part != EPSILON:\n",
-        "            elif part != EPSILON and part not in flat[-1:]:\n",
+        "            flat += run\n",
+        "            flat += dict.fromkeys(run)\n",
         "GBNF-1",
     ),
     _core(
         "F275",
         "a negated token terminal opens completion and control ids",
         BASE,
-        "    return tuple(sorted({*excluded, *special}))\n",
-        "    return tuple(sorted({*excluded, *special[:0]}))\n",
+        "in vocabulary.ids_of(TokenClass.TEXT) if i not in closed)",
+        "in range(vocabulary.size) if i not in closed)",
         "GBNF-5",
         "VOC-5",
     ),
