@@ -7,19 +7,21 @@ when it could not be planted or no claimed check could judge it; only `killed` l
 
 import enum
 import json
-import signal
-import subprocess
-import sys
+import queue
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 
 from experiments.faults.child import Outcome
+from experiments.faults.nursery import Nursery
 from experiments.faults.planting import Copy, Fault, PlantError
 
+T = TypeVar("T")
 SOURCE = Path(__file__).resolve().parents[2]
 BASELINE_LIMIT = 600.0  # seconds for one check on the unplanted copy
 NOT_RUN = "not run"
@@ -44,29 +46,17 @@ class Result:
     reason: str = ""
 
 
-def run_checks(root: Path, checks: Sequence[str], limits: Mapping[str, float]) -> list[Outcome]:
+def run_checks(
+    nursery: Nursery, root: Path, checks: Sequence[str], limits: Mapping[str, float]
+) -> list[Outcome]:
     """Run `checks` in one fresh process inside the copy at `root`; a hang or a crash is an outcome too."""
     result, job = root / "result.jsonl", root / "job.json"
     result.unlink(missing_ok=True)
     job.write_text(json.dumps({"checks": list(checks), "result": str(result)}), encoding="utf-8")
-    limit = sum(limits.get(check, BASELINE_LIMIT) for check in checks)
-    command = [sys.executable, "-m", "experiments.faults.child", str(job)]
-    log = root / "log.txt"
-    with log.open("w", encoding="utf-8") as out:
-        try:
-            code = subprocess.run(
-                command, cwd=root, stdout=out, stderr=out, timeout=limit, check=False
-            ).returncode
-            ended = _exit_words(code)
-        except subprocess.TimeoutExpired:
-            ended = f"did not end within {limit:.0f} s"
+    ended = nursery.run(root, job, sum(limits.get(check, BASELINE_LIMIT) for check in checks))
     lines = result.read_text(encoding="utf-8").splitlines() if result.exists() else []
     outcomes = [Outcome(**json.loads(line)) for line in lines]
-    return outcomes + _unfinished(checks[len(outcomes) :], ended, log)
-
-
-def _exit_words(code: int) -> str:
-    return f"its process was ended by {signal.Signals(-code).name}" if code < 0 else ""
+    return outcomes + _unfinished(checks[len(outcomes) :], ended, root / "log.txt")
 
 
 def _unfinished(checks: Sequence[str], ended: str, log: Path) -> list[Outcome]:
@@ -84,20 +74,20 @@ def _unfinished(checks: Sequence[str], ended: str, log: Path) -> list[Outcome]:
     ]
 
 
-def baseline(checks: Iterable[str], source: Path = SOURCE) -> dict[str, Outcome]:
+def baseline(nursery: Nursery, checks: Sequence[str], source: Path = SOURCE) -> dict[str, Outcome]:
     """Run every claimed check once on an unplanted copy."""
-    left = sorted(set(checks))
+    left = list(checks)
     outcomes: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory(prefix="counterproof-") as folder:
         root = Copy.make(source, Path(folder) / "tree").root
         while left:
-            done = [outcome for outcome in run_checks(root, left, {}) if outcome.text != NOT_RUN]
+            done = [outcome for outcome in run_checks(nursery, root, left, {}) if outcome.text != NOT_RUN]
             outcomes |= {outcome.check: outcome for outcome in done}
             left = left[len(done) :]
     return outcomes
 
 
-def judge(fault: Fault, unplanted: Mapping[str, Outcome], source: Path = SOURCE) -> Result:
+def judge(nursery: Nursery, fault: Fault, unplanted: Mapping[str, Outcome], source: Path = SOURCE) -> Result:
     """Plant one fault in a copy of its own and run the checks that claim it."""
     counting = [check for check in fault.checks if unplanted[check].outcome == "passed"]
     ignored = tuple(
@@ -116,7 +106,7 @@ def judge(fault: Fault, unplanted: Mapping[str, Outcome], source: Path = SOURCE)
         except PlantError as error:
             return Result(fault, Fate.ERROR, ignored, f"not planted: {error}")
         limits = {check: SLACK + 6 * unplanted[check].seconds for check in counting}
-        outcomes = run_checks(copy.root, counting, limits)
+        outcomes = run_checks(nursery, copy.root, counting, limits)
     return Result(fault, _fate(outcomes), tuple(outcomes) + ignored)
 
 
@@ -135,14 +125,33 @@ def run(
     source: Path = SOURCE,
 ) -> Iterator[Result]:
     """Judge `faults`, `num_workers` at a time; yields each result as it comes."""
-    checks = {check for fault in faults for check in fault.checks}
+    checks = sorted({check for fault in faults for check in fault.checks})
     started(f"{len(checks)} checks on the unplanted code")
-    parts = [sorted(checks)[i::num_workers] for i in range(num_workers)]
-    with ThreadPoolExecutor(num_workers) as pool:
-        unplanted: dict[str, Outcome] = {}
-        for part in pool.map(lambda part: baseline(part, source), parts):
-            unplanted |= part
-        futures = {pool.submit(judge, fault, unplanted, source): fault for fault in faults}
-        for future in as_completed(futures):
-            started(futures[future].name)
-            yield future.result()
+    nurseries = [Nursery.start() for _ in range(num_workers)]
+    idle: queue.SimpleQueue[Nursery] = queue.SimpleQueue()
+    for nursery in nurseries:
+        idle.put(nursery)
+
+    def with_nursery(work: Callable[[Nursery], T]) -> T:
+        nursery = idle.get()
+        try:
+            return work(nursery)
+        finally:
+            idle.put(nursery)
+
+    try:
+        with ThreadPoolExecutor(num_workers) as pool:
+            parts = [checks[i::num_workers] for i in range(num_workers)]
+            unplanted: dict[str, Outcome] = {}
+            for part in pool.map(lambda p: with_nursery(lambda n: baseline(n, p, source)), parts):
+                unplanted |= part
+            futures = [
+                pool.submit(with_nursery, partial(judge, fault=fault, unplanted=unplanted, source=source))
+                for fault in faults
+            ]
+            for future in as_completed(futures):
+                started(future.result().fault.name)
+                yield future.result()
+    finally:
+        for nursery in nurseries:
+            nursery.stop()
