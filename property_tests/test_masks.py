@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from engine.text.masks import PositionState, fill_window, words_for
+from engine.text.matcher import Matcher
 from experiments.gates import legal_sets, look_ahead
 from experiments.gates.fixed_checks import fixed_verdicts
 from experiments.gates.fixed_languages import choice_source
 from experiments.gates.languages import random_vocabulary
 from experiments.gates.subjects import Subject, constraint_of, random_subjects
+from experiments.verdict import Status
 from oracles.grammar_prefix import Earley, Tokens
 from oracles.masks import TokenTrie, legal_ids, num_words, pack, unpack
 
@@ -110,3 +112,59 @@ def test_a_window_writes_every_row_of_the_callers_buffer_and_nothing_else():
     assert [unpack(row.numpy()) for row in whole[5:7]] == [{0}, {0}]
     with pytest.raises(ValueError, match="3 drafts"):
         fill_window(compiled.new_matcher(), [a, b, a], whole[:3])
+
+
+def drop_the_last_legal_id(words):
+    ids = unpack(words)
+    words[:] = pack(ids - {max(ids, default=0)}, 32 * len(words))
+
+
+def open_the_next_id(words):
+    ids = unpack(words)
+    words[:] = pack(ids | {max(ids, default=0) ^ 1}, 32 * len(words))
+
+
+def leave_the_last_word_alone(words):
+    words[-1] = -1431655766
+
+
+@pytest.mark.parametrize("fault", [drop_the_last_legal_id, open_the_next_id, leave_the_last_word_alone])
+def test_a_planted_fault_in_the_mask_fails_the_sweep_with_a_small_case(monkeypatch, fault):
+    whole = Matcher.fill_words
+
+    def faulty(self, words):
+        whole(self, words)
+        fault(words)
+
+    monkeypatch.setattr(Matcher, "fill_words", faulty)
+    verdict, _ = legal_sets.sweep_choices(20, seed=1)
+    assert verdict.status == Status.FAIL
+    assert sum(map(len, verdict.case["choices"])) <= 3
+
+
+@pytest.mark.parametrize(
+    "fault", ["row one late", "all rows the first", "filler left out", "one rollback short"]
+)
+def test_a_planted_fault_in_the_window_fails_the_window_gate(monkeypatch, fault):
+    whole, undo = look_ahead.fill_window, Matcher._undo
+
+    def faulty(matcher, drafts, out, **options):
+        before = out.clone()
+        states = whole(matcher, drafts, out, **options)
+        ready = sum(state is PositionState.READY for state in states)
+        if fault == "row one late":
+            out[1:ready] = out[: ready - 1].clone()
+        elif fault == "all rows the first":
+            out[:ready] = out[:1].clone()
+        elif fault == "filler left out":
+            out[ready:] = before[ready:]
+        return states
+
+    def undo_too_little(self):
+        self._num_provisional = max(0, self._num_provisional - 1)
+        undo(self)
+
+    monkeypatch.setattr(look_ahead, "fill_window", faulty)
+    if fault == "one rollback short":
+        monkeypatch.setattr(Matcher, "_undo", undo_too_little)
+    assert look_ahead.sweep_windows(60, seed=1).status == Status.FAIL

@@ -11,7 +11,7 @@ from collections import Counter, deque
 import torch
 from attrs import field, frozen
 
-from engine.errors import CoreFault, EmptyLanguage, RequestError
+from engine.errors import CoreFault, EmptyLanguage, LimitExceeded, RefusedConstruct, RequestError
 from engine.text.matcher import Matcher
 from experiments.gates.languages import PlainVocabulary, Source, features
 from experiments.gates.subjects import Subject, constraint_of
@@ -81,13 +81,16 @@ def check(
         wrong = None if parser.is_empty else Mismatch("a language with strings is refused as empty")
         return Outcome(wrong, taken=False, counts=Counter(empty=1))
     except RequestError as error:
-        allowed = core is not None or features(source)["token terminals"]
+        ambiguous = features(source)["token terminals"] and isinstance(
+            error, RefusedConstruct | LimitExceeded
+        )
+        allowed = core is not None or ambiguous
         return Outcome(None if allowed else Mismatch("refused", (), str(error)), taken=False)
     except Exception as error:  # a fault of any kind is a finding, not the end of the sweep
         return Outcome(Mismatch("compile raised", (), repr(error)), taken=False)
     if parser.is_empty:
         return Outcome(Mismatch("an empty language is compiled"), core=compiled.core_name)
-    counts: Counter[str] = Counter()
+    counts = Counter({"with token terminals": features(source)["token terminals"]})
     try:
         mismatch = _walk(compiled.new_matcher(), parser, subject, random.Random(seed), num_prefixes, counts)
     except Exception as error:
