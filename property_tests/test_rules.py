@@ -27,6 +27,7 @@ from engine.text.rules import (
     references,
     repeat,
     seq,
+    split_long,
     to_regular,
     trim,
     walk,
@@ -260,3 +261,12 @@ def test_byte_sets_on_the_example_where_longest_match_would_lose_a_parse():
     assert ord("7") in automaton.continuing_bytes(repeat(digits, 1, 2))
     assert automaton.continuing_bytes(repeat(alt([A, literal("aab")]), 0, None)) == {ord("a"), ord("b")}
     assert automaton.continuing_bytes(Bytes(b"abc")) == set()
+
+
+@given(grammars, st.integers(2, 3))
+@pytest.mark.clause("SAFE-6")
+def test_splitting_long_bodies_keeps_the_language(grammar, max_items):
+    split = split_long(grammar, max_items)
+    assert words(split, ALPHABET, MAX_LEN) == words(grammar, ALPHABET, MAX_LEN)
+    nodes = [node for expr in split.rules.values() for node in walk(expr)]
+    assert all(len(node.items) <= max_items for node in nodes if isinstance(node, Seq | Alt))

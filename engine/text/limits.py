@@ -11,8 +11,8 @@ from engine.errors import NOWHERE, ErrorKind, LimitExceeded, Location, SyntaxFau
 LIMITS: Mapping[str, int] = {
     "source_bytes": 256 * 1024,  # UTF-8 bytes of a grammar or an expression
     "nesting_depth": 64,  # groups inside groups
-    "rules": 5000,  # rules of one grammar
-    "symbols": 30_000,  # elements and class ranges of one source
+    "rules": 3000,  # rules of one grammar
+    "symbols": 10_000,  # elements and class ranges of one source
     "repeat_count": 8192,  # a bound of one repetition
     "repeat_product": 65_536,  # counts of nested repetitions multiplied, through rules too
     "choice_members": 16_384,  # distinct strings of a choice

@@ -4,7 +4,7 @@ The nodes come from expr, the questions about a whole grammar's shape from shape
 that the rest of the engine imports one module. No pass recurses over rules or over nesting.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from engine.errors import NOWHERE, EmptyLanguage, ErrorKind, Location
 from engine.text.expr import (
@@ -64,6 +64,7 @@ __all__ = [
     "repeat",
     "rules_where",
     "seq",
+    "split_long",
     "to_regular",
     "trim",
     "walk",
@@ -228,7 +229,36 @@ def _without_itself(expr: Expr, name: str) -> Expr:
     return expr
 
 
+def split_long(grammar: Grammar, max_items: int) -> Grammar:
+    """The same language with no sequence or alternation of more than `max_items`: runs become rules.
+
+    For a core whose compile time grows with the square of a rule's length.
+    """
+    rules: dict[str, Expr] = {}
+    names: dict[Expr, str] = {}
+
+    def as_rule(expr: Expr) -> Expr:
+        if expr not in names:
+            names[expr] = fresh_name(f"part{len(names)}", grammar.rules)
+            rules[names[expr]] = expr
+        return Ref(names[expr])
+
+    def visit(node: Expr, parts: list[Expr]) -> Expr:
+        if isinstance(node, Repeat):
+            return Repeat(parts[0], node.min, node.max)
+        if not isinstance(node, Seq | Alt):
+            return node
+        kind = type(node)
+        while len(parts) > max_items:
+            runs = [tuple(parts[i : i + max_items]) for i in range(0, len(parts), max_items)]
+            parts = [as_rule(kind(run)) for run in runs]
+        return kind(tuple(parts))
+
+    split = {name: fold(expr, visit) for name, expr in grammar.rules.items()}
+    return Grammar(split | rules, grammar.root)
+
+
 def fresh_name(wish: str, taken: Iterable[str]) -> str:
     """`wish` with the first number that makes it a name not yet taken."""
-    names = set(taken)
+    names = taken if isinstance(taken, Mapping) else set(taken)
     return next(name for i in range(len(names) + 1) if (name := f"{wish}-{i}") not in names)

@@ -28,6 +28,7 @@ from engine.text.rules import (
     fold,
     is_nullable,
     nullable_rules,
+    split_long,
 )
 from engine.text.shape import count_of
 from engine.text.vocabulary import TokenClass, Vocabulary
@@ -125,7 +126,7 @@ class XgrammarCore:
 
     def compile(self, grammar: Grammar) -> XgrammarCompiled:
         """Compile a trimmed grammar. Raises CoreFault."""
-        source = to_ebnf(grammar, self._vocabulary)
+        source = to_ebnf(split_long(grammar, LONGEST_BODY), self._vocabulary)
         try:
             compiled = self._compiler.compile_grammar(source)
         except RuntimeError as error:
@@ -137,6 +138,7 @@ class XgrammarCore:
 
 
 DYNAMIC_STATES_CHARGED = 1000
+LONGEST_BODY = 64  # the library's compile time grows with the square of a rule's length
 
 
 def tokenizer_info(vocabulary: Vocabulary) -> xgrammar.TokenizerInfo:
