@@ -64,9 +64,14 @@ def gate(
     num_seeds: int = 4,
     total_variation_seen: float | None = 0.05,
     num_lanes: int = 128,
+    checks: tuple[str, ...] = (),
 ) -> list[Verdict]:
-    """Judge one path; `total_variation_seen` None leaves the statistical check out (interpreted kernels)."""
-    verdicts = [exact_verdict(check, path, ops, vocab, world(vocab), seed, num_seeds) for check in CHECKS]
+    """Judge one path by the named exact checks, all by default, and by its law.
+
+    `total_variation_seen` None leaves the law out (interpreted kernels are too slow for it).
+    """
+    names = checks or tuple(CHECKS)
+    verdicts = [exact_verdict(check, path, ops, vocab, world(vocab), seed, num_seeds) for check in names]
     if total_variation_seen is not None:
         verdicts.append(
             check_law(path, ops, vocab, seed, total_variation_seen=total_variation_seen, num_lanes=num_lanes)
