@@ -82,13 +82,14 @@ def sweep_choices(
 def sweep(
     kind: str, n: int, seed: int, core: str | None = None, progress: Progress | None = None
 ) -> list[Verdict]:
-    """Check `n` random sources of one kind: one verdict for the chosen core and one for the other core."""
-    chosen, other = _Tally(f"{kind}, chosen core"), _Tally(f"{kind}, the other core")
+    """Check `n` random sources of one kind: one verdict for the chosen core, one for the other cores."""
+    chosen, other = _Tally(f"{kind}, chosen core"), _Tally(f"{kind}, the other cores")
     for index, (subject, source) in enumerate(random_subjects(kind, n, seed)):
         outcome = chosen.add(subject, source, core, index)
         chosen.counts.update(languages.features(source))
         if core is None and outcome.taken and outcome.mismatch is None:
-            other.add(subject, source, other_core(outcome.core), index)
+            for name in other_cores(outcome.core, index):
+                other.add(subject, source, name, index)
         if progress is not None:
             progress(index + 1, n)
         if chosen.case or other.case:
@@ -98,9 +99,10 @@ def sweep(
     return verdicts if core else [*verdicts, other.verdict({"taken": 0.5 * n})]
 
 
-def other_core(name: str) -> str:
-    """Return the core that a grammar on core `name` is compared with."""
-    return "xgrammar" if name == "llguidance" else "llguidance"
+def other_cores(name: str, index: int) -> list[str]:
+    """Return the cores that source number `index`, on core `name`, is compared with."""
+    other = "xgrammar" if name == "llguidance" else "llguidance"
+    return [other, "xgrammar-dynamic"] if index % 4 == 0 else [other]
 
 
 class _Tally:
