@@ -152,3 +152,7 @@ def _rows(result: Result) -> list[str]:
 
 def _named(number: int) -> str:
     return next(f"{group}{number}" for group, numbers in CATALOGUE.items() if number in numbers)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
