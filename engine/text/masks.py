@@ -53,8 +53,7 @@ def fill_window(
     with matcher.look_ahead():
         states = _walk(matcher, drafts, rows, unbanned)
     num_ready = len(states) if states[-1] is PositionState.READY else len(states) - 1
-    rows[num_ready:] = 0
-    rows[num_ready:, 0] = 1
+    write_filler(rows[num_ready:])
     return (*states, *[PositionState.UNREACHABLE] * (num_rows - len(states)))
 
 
@@ -80,6 +79,12 @@ def _walk(
         if matcher.terminated:
             break
     return states
+
+
+def write_filler(rows: np.ndarray) -> None:
+    """Make rows of shape (rows, words) harmless to read: one id open, never sampled from."""
+    rows[:] = 0
+    rows[:, 0] = 1
 
 
 def is_legal(words: np.ndarray, token_id: int, vocab_size: int) -> bool:

@@ -4,6 +4,8 @@ Rules that are regular are put in at their references, then outermost repetition
 `positions` cannot prove that one of them is safe it stays as it is, and the repetitions inside it are tried.
 """
 
+from typing import cast
+
 import attrs
 
 from engine.text.cores.positions import Fused, TooLargeToProve, find_lost_parse
@@ -26,6 +28,7 @@ from engine.text.rules import (
     repeat,
     seq,
     to_regular,
+    trim,
     walk,
 )
 
@@ -37,8 +40,12 @@ ATTEMPTS = 40  # proofs tried before nothing is fused
 def fuse(grammar: Grammar) -> Grammar:
     """The same language with `Fused` leaves; the grammar is trimmed and has no token terminals.
 
-    Returns the grammar as it is where a proof would be too large.
+    A regular language is one leaf. Returns the grammar as it is where a proof would be too large.
     """
+    regular = to_regular(grammar)
+    if regular is not None:
+        rule = EPSILON if regular == EPSILON else _optional(Fused(nonempty(regular)), is_nullable(regular))
+        return Grammar({grammar.root: rule}, grammar.root)
     inlined = _with_forms(grammar)
     refused: set[Expr] = set()
     for _ in range(ATTEMPTS):
@@ -51,6 +58,15 @@ def fuse(grammar: Grammar) -> Grammar:
             return marked
         refused |= {originals[terminal] for terminal in lost}
     return grammar
+
+
+def with_loops(grammar: Grammar) -> Grammar:
+    """The same language with every recursion that is only a loop written as a repetition."""
+    forms = _regular_forms(grammar)
+    looping = {n for group in components(grammar) for n in group if len(group) > 1}
+    looping |= {name for name, expr in grammar.rules.items() if name in references(expr)}
+    rules = {name: forms[name] if name in looping & forms.keys() else e for name, e in grammar.rules.items()}
+    return trim(Grammar(rules, grammar.root)) if looping & forms.keys() else grammar
 
 
 def _with_forms(grammar: Grammar) -> Grammar:
@@ -109,11 +125,17 @@ def _marked(grammar: Grammar, refused: set[Expr]) -> tuple[Grammar, dict[Fused, 
         if isinstance(plain, Repeat) and _is_candidate(plain) and plain not in refused:
             terminal = Fused(nonempty(plain))
             originals[terminal] = plain
-            return plain, alt([EPSILON, terminal]) if is_nullable(plain) else terminal
+            return plain, _optional(terminal, is_nullable(plain))
         return plain, _rebuilt(node, [part for _, part in parts])
 
     rules = {name: fold(expr, visit)[1] for name, expr in grammar.rules.items()}
     return Grammar(rules, grammar.root), originals
+
+
+def _optional(terminal: Fused, may_be_empty: bool) -> Expr:
+    """A terminal, or nothing in its place; only llguidance's writer and the proof know this leaf."""
+    leaf = cast(Expr, terminal)
+    return alt([EPSILON, leaf]) if may_be_empty else leaf
 
 
 def _is_candidate(node: Repeat) -> bool:

@@ -30,7 +30,6 @@ from engine.text.rules import (
     Token,
     features,
     fold,
-    to_regular,
     walk,
 )
 from engine.text.vocabulary import TokenClass, Vocabulary
@@ -179,9 +178,6 @@ def to_lark(grammar: Grammar, vocabulary: Vocabulary) -> str:
     if features(grammar).has_tokens:
         _refuse_text_tokens(grammar, vocabulary)
         return _LarkWriter(grammar, vocabulary).text()
-    regular = to_regular(grammar)
-    if regular is not None:
-        return f"{HEADER}start: T\nT: /{rust_regex(regular)}/\n"
     return _LarkWriter(fuse(grammar), vocabulary).text()
 
 

@@ -81,6 +81,17 @@ def tokens_compete(grammar: Grammar, vocabulary: Vocabulary) -> bool:
     return any(leads(left & tokens) & leads(right & ~tokens) for left, right in follows)
 
 
+def boundary_widths(grammar: Grammar, bodies: Iterable[Expr]) -> list[int]:
+    """For each body, on how many first bytes a copy of it may begin, or end with a character, if fewer.
+
+    Few tokens of a vocabulary cross from one copy to the next where this number is small.
+    """
+    automaton = _Automaton(_boundaries(grammar))
+    spans = automaton.rule_spans(grammar)
+    ends = [automaton.span(body, spans, None, lambda last, first: None) for body in bodies]
+    return [min(automaton.leads_of(side).bit_count() for side in (end.first, end.last)) for end in ends]
+
+
 def _boundaries(grammar: Grammar) -> list[int]:
     """The code points at which some character set begins or ends, ascending."""
     edges: set[int] = set()

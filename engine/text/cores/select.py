@@ -1,14 +1,35 @@
-"""Which core a trimmed grammar is given to: a fixed rule over the grammar, never over a clock (GBNF-8)."""
+"""Which core a trimmed grammar is given to: a fixed rule over the grammar, never over a clock (GBNF-8).
+
+The numbers behind the rule stand in reports/mask_latency.md. xgrammar is the default: it builds masks per
+state, 1 to 5 ms each over a vocabulary of 248 thousand ids, and reuses them. Its counted repetition is the
+exception. A counted class written by its ranges is unrolled (seconds to compile), and a counted alternation
+tries every token that crosses from one copy to the next (70 ms a mask at a count of 50, seconds at 400).
+llguidance reads a counted expression as one terminal of its lexer in under 0.1 ms a mask, if `fusion` proves
+that the longest match loses nothing; read character by character it costs 10 ms and more. So:
+
+1. token terminals: xgrammar, and refused where a token and characters compete (no core keeps both readings);
+2. no count past one: xgrammar, eager while few states see much of the vocabulary, else with masks on demand;
+3. every count in a fused terminal, or with few bytes at the seam between two copies: llguidance;
+4. else short counts of single classes: xgrammar; very short counts: llguidance; longer: LimitExceeded.
+"""
 
 import attrs
 
-from engine.errors import ErrorKind, RefusedConstruct, RequestError
-from engine.text.cores.positions import TooLargeToProve, tokens_compete
-from engine.text.rules import Grammar, features
+from engine.errors import ErrorKind, LimitExceeded, RefusedConstruct, RequestError
+from engine.text.cores.fusion import fuse, with_loops
+from engine.text.cores.positions import TooLargeToProve, boundary_widths, tokens_compete
+from engine.text.rules import Bytes, Chars, Grammar, Repeat, features, walk
+from engine.text.shape import count_of
 from engine.text.vocabulary import Vocabulary
 
 XGRAMMAR, XGRAMMAR_DYNAMIC, LLGUIDANCE = "xgrammar", "xgrammar-dynamic", "llguidance"
 CORE_NAMES = (XGRAMMAR, XGRAMMAR_DYNAMIC, LLGUIDANCE)
+EAGER_STATES = 150  # states that see much of the vocabulary, at up to 5 ms each
+EAGER_BYTES = 30_000  # bytes of literals: 0.05 ms each
+WIDE_CLASS = 16  # characters from which on a class sees much of the vocabulary
+NARROW_SEAM = 16  # first bytes: few tokens cross such a seam
+UNROLLED_CLASSES = 100  # copies of single classes that xgrammar may write out, at up to 5 ms each
+UNFUSED_COUNT = 8  # copies that llguidance may try character by character within 50 ms a mask
 
 
 @attrs.frozen
@@ -20,7 +41,10 @@ class Plan:
 
 
 def plan(grammar: Grammar, vocabulary: Vocabulary, kind: ErrorKind, *, forced: str | None = None) -> Plan:
-    """Choose the core of a trimmed grammar, or take the forced one. Raises RequestError, LimitExceeded."""
+    """Choose the core of a trimmed grammar, or take the forced one.
+
+    Raises RefusedConstruct, LimitExceeded; RequestError for an unknown name.
+    """
     facts = features(grammar)
     if facts.has_tokens:
         _refuse_competing_tokens(grammar, vocabulary, kind)
@@ -28,9 +52,56 @@ def plan(grammar: Grammar, vocabulary: Vocabulary, kind: ErrorKind, *, forced: s
         if forced not in CORE_NAMES:
             raise RequestError(kind, "there is no such core", found=forced, allowed=", ".join(CORE_NAMES))
         return Plan(forced, grammar)
-    if not facts.has_tokens and any(not r.single_character for r in facts.counted_repeats):
-        return Plan(LLGUIDANCE, grammar)
-    return Plan(XGRAMMAR if facts.expanded_size < 100 else XGRAMMAR_DYNAMIC, grammar)
+    if facts.has_tokens:
+        return Plan(XGRAMMAR, grammar)
+    if not facts.counted_repeats:
+        looped = with_loops(grammar)
+        return Plan(XGRAMMAR if _is_cheap_to_build(looped) else XGRAMMAR_DYNAMIC, looped)
+    return Plan(_core_for_counts(grammar, kind), grammar)
+
+
+def _is_cheap_to_build(grammar: Grammar) -> bool:
+    wide = narrow = 0
+    for node in (node for expr in grammar.rules.values() for node in walk(expr)):
+        if isinstance(node, Chars):
+            wide += sum(high - low + 1 for low, high in node.ranges) > WIDE_CLASS
+        elif isinstance(node, Bytes):
+            narrow += len(node.data)
+    return wide <= EAGER_STATES and narrow <= EAGER_BYTES
+
+
+def _core_for_counts(grammar: Grammar, kind: ErrorKind) -> str:
+    fused = fuse(grammar)
+    counted = [
+        node
+        for expr in fused.rules.values()
+        for node in walk(expr)
+        if isinstance(node, Repeat) and count_of(node) > 1
+    ]
+    wide = _with_wide_seams(fused, counted)
+    if all(count_of(node) <= UNFUSED_COUNT for node in wide):
+        return LLGUIDANCE
+    copies = sum(count_of(node) for node in wide)
+    if all(isinstance(node.body, Chars) for node in wide) and copies <= UNROLLED_CLASSES:
+        return XGRAMMAR
+    worst = max(count_of(node) for node in wide)
+    raise LimitExceeded(
+        kind,
+        "a repetition counts too far for what may follow it: its end cannot be told from one more copy",
+        found=f"a count of {worst}",
+        allowed=f"at most {UNFUSED_COUNT}, or a follower that can neither begin nor continue the repeated part",
+        limit="unfused_repeat_count",
+        value=worst,
+        maximum=UNFUSED_COUNT,
+    )
+
+
+def _with_wide_seams(grammar: Grammar, counted: list[Repeat]) -> list[Repeat]:
+    try:
+        widths = boundary_widths(grammar, [node.body for node in counted])
+    except TooLargeToProve:
+        return counted
+    return [node for node, width in zip(counted, widths, strict=True) if width > NARROW_SEAM]
 
 
 def _refuse_competing_tokens(grammar: Grammar, vocabulary: Vocabulary, kind: ErrorKind) -> None:
