@@ -8,7 +8,7 @@ provider is borrowed for one call, and the compact row is the only name by which
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 from jaxtyping import Float32, Float64, Int32, Int64
@@ -88,6 +88,7 @@ class PreviewFailed(IntegrityError):
     row: int = 0
 
 
+@runtime_checkable
 class MaskProvider(Protocol):
     """The batch's sessions, lent to a program for one call."""
 
@@ -101,6 +102,7 @@ class MaskProvider(Protocol):
         ...
 
 
+@runtime_checkable
 class TargetModel(Protocol):
     """A model's forward pass over a verification window."""
 
@@ -152,6 +154,7 @@ class Drafts:
     draft_probs: Float64[Tensor, "batch k cand"] | None = None
 
 
+@runtime_checkable
 class Drafter(Protocol):
     """One path's proposals; it sees lanes, never a constraint."""
 
@@ -169,6 +172,7 @@ class Drafter(Protocol):
         ...
 
 
+@runtime_checkable
 class Program(Protocol):
     """The executor of rounds; lanes are fixed resident slots."""
 

@@ -1,12 +1,13 @@
 """DFlash: one block per round, drafted inside Forward from the committed context; one-hot q."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from engine.ops import OpSet
 from engine.runtime.contract import Drafts, Lane
 
 
+@runtime_checkable
 class BlockModel(Protocol):
     """The drafter's forward pass over one block."""
 

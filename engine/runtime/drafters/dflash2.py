@@ -5,7 +5,7 @@ first). Only the request's temperature and seed act on the draw: no filter, pena
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float32, Float64, Int64
@@ -16,6 +16,7 @@ from engine.ops.rng import Purpose
 from engine.runtime.contract import Drafts, Lane
 
 
+@runtime_checkable
 class CandidateModel(Protocol):
     """The drafter's forward pass and its candidate selector."""
 

@@ -5,12 +5,13 @@ them again after a replay. One-hot q.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from engine.ops import OpSet
 from engine.runtime.contract import Drafts, Lane
 
 
+@runtime_checkable
 class ChainModel(Protocol):
     """The module that continues a history greedily."""
 
