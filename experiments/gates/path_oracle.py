@@ -6,6 +6,7 @@ is allowed, and the law of the output must not depend on it.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import attrs
 import numpy as np
@@ -30,13 +31,8 @@ class Language:
     """The legal ids after any tokens, by the oracle's parser; only ids over a, b, c can be legal."""
 
     def __init__(self, case: Case, vocabulary: Vocabulary) -> None:
-        letters = set(b"abc")
-        visible = [
-            data if kind is TokenClass.TEXT and set(data) <= letters else None
-            for data, kind in zip(vocabulary.token_bytes, vocabulary.classes, strict=True)
-        ]
         self._eos_ids = vocabulary.eos_ids
-        self._trie = TokenTrie(visible)
+        self._trie = _trie(vocabulary)
         self._parser = Earley(to_byte_grammar(case.rules or {}), "root")
         self._states: dict[Tokens, State | None] = {(): self._parser.start()}
 
@@ -58,6 +54,17 @@ class Language:
             after = None if before is None or not data else self._parser.advance_bytes(before, data)
             self._states[token_ids] = after
         return self._states[token_ids]
+
+
+@cache
+def _trie(vocabulary: Vocabulary) -> TokenTrie:
+    letters = set(b"abc")
+    return TokenTrie(
+        [
+            data if kind is TokenClass.TEXT and letters.issuperset(data) else None
+            for data, kind in zip(vocabulary.token_bytes, vocabulary.classes, strict=True)
+        ]
+    )
 
 
 class Target:
@@ -99,7 +106,8 @@ class Target:
         legal = self.legal_ids(token_ids)
         if legal is not None:
             return legal
-        best = np.argsort(-row[: self._vocab_size], kind="stable")[:NUM_RANKED]
+        domain = row[: self._vocab_size]
+        best = np.argpartition(-domain, NUM_RANKED)[:NUM_RANKED]  # far more than the cap: ties do not matter
         seen = {i for i in token_ids if 0 <= i < self._vocab_size}
         return {int(i) for i in best} | set(self._settings.logit_bias) | seen
 
