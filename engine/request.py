@@ -56,13 +56,16 @@ class OutputConstraint:
 
 
 def _text(value: object, kind: ErrorKind, index: int | None = None) -> str:
-    """Return `value` if it is text that UTF-8 can hold; raise RequestError otherwise."""
+    """Return `value` if it is text that UTF-8 can hold; raise RequestError with the place otherwise."""
     where = Location(index=index)
     if not isinstance(value, str):
         raise RequestError(kind, "the source is not text", where, f"{type(value).__name__}", "a string")
     try:
         value.encode()
     except UnicodeEncodeError as error:
+        if index is None:
+            line_start = value.rfind("\n", 0, error.start) + 1
+            where = Location(value.count("\n", 0, error.start) + 1, error.start - line_start + 1)
         raise RequestError(
             kind,
             f"the source is not valid Unicode text: lone surrogate at offset {error.start}",

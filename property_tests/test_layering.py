@@ -15,8 +15,17 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 MAX_MEDIAN_FUNCTION_LINES = 12
 
-# A room may import from rooms of a lower rank, and from itself; `text` and `ops` do not know each other.
-RANKS = {"errors": 0, "request": 1, "ops": 2, "text": 2, "frontend": 3, "models": 3, "runtime": 4, "gateway": 5}
+# A room imports from rooms of a lower rank and from itself; `text` and `ops` do not know each other.
+RANKS = {
+    "errors": 0,
+    "request": 1,
+    "ops": 2,
+    "text": 2,
+    "frontend": 3,
+    "models": 3,
+    "runtime": 4,
+    "gateway": 5,
+}
 ORACLE_IMPORTS = {"numpy", "scipy", "jsonschema", "oracles", *sys.stdlib_module_names}
 CORES = {"xgrammar", "llguidance"}
 
@@ -75,7 +84,7 @@ def _modules_loaded_by(statement: str) -> set[str]:
 
 
 def test_importing_every_oracle_loads_neither_torch_nor_the_engine():
-    names = [f"oracles.{p.stem}" for p in _files("oracles") if p.stem != "__init__" and p.parent.name == "oracles"]
+    names = [f"oracles.{path.stem}" for path in _files("oracles") if path.stem != "__init__"]
     loaded = _modules_loaded_by("\n".join(f"import {name}" for name in names))
     assert not loaded & {"torch", "engine", *CORES}
 
@@ -132,7 +141,7 @@ def test_every_oracle_has_a_property_test_of_the_same_stem(path):
         assert (ROOT / "property_tests" / f"test_{path.stem}.py").exists()
 
 
-GLOBAL_RANDOMNESS = ("torch.rand", "torch.manual_seed", "torch.multinomial", "np.random.", "numpy.random", "secrets.")
+GLOBAL_RANDOMNESS = ("torch.rand", "torch.manual_seed", "torch.multinomial", "np.random.", "numpy.random")
 
 
 @pytest.mark.clause("SAMP-12")
