@@ -27,6 +27,9 @@ class PositionState(enum.IntEnum):
     DEAD_END_BY_BANS = 4
 
 
+READY, UNREACHABLE = PositionState.READY, PositionState.UNREACHABLE  # looked up once: this is the hot path
+
+
 def words_for(vocab_size: int) -> int:
     """The number of int32 words of a packed row over `vocab_size` ids."""
     return (vocab_size + 31) // 32
@@ -45,33 +48,39 @@ def fill_window(
     DEAD_END_BY_BANS, and a banned draft ends the walk like an illegal one. The matcher is as before
     afterwards, on exceptions too. Raises CoreFault, TransactionError; ValueError when `out` is too small.
     """
-    num_rows = out.shape[0]
+    rows = out.numpy()
+    num_rows = len(rows)
     if len(drafts) >= num_rows:
         raise ValueError(f"{len(drafts)} drafts need {len(drafts) + 1} rows, the buffer has {num_rows}")
-    rows = out.numpy()
     unbanned = None if banned_bitmask is None else ~banned_bitmask.numpy()
-    with matcher.look_ahead():
+    matcher.begin_look_ahead()
+    try:
         states = _walk(matcher, drafts, rows, unbanned)
-    num_ready = len(states) if states[-1] is PositionState.READY else len(states) - 1
-    write_filler(rows[num_ready:])
-    return (*states, *[PositionState.UNREACHABLE] * (num_rows - len(states)))
+    finally:
+        matcher.end_look_ahead()
+    if len(states) == num_rows and states[-1] is READY:
+        return tuple(states)
+    write_filler(rows[len(states) - (states[-1] is not READY) :])
+    return (*states, *[UNREACHABLE] * (num_rows - len(states)))
 
 
 def _walk(
     matcher: Matcher, drafts: Sequence[int], rows: np.ndarray, unbanned: np.ndarray | None
 ) -> list[PositionState]:
     """Fill rows along the drafts and return the states of the rows walked; at least one."""
-    states: list[PositionState] = []
     if matcher.terminated:
-        return [PositionState.UNREACHABLE]
-    for index, words in enumerate(rows[: len(drafts) + 1]):
+        return [UNREACHABLE]
+    states: list[PositionState] = []
+    may_be_empty = unbanned is not None or not matcher.never_stuck
+    for index in range(len(drafts) + 1):
+        words = rows[index]
         matcher.fill_words(words)
         legal = words if unbanned is None else words & unbanned
-        if not np.count_nonzero(legal):
-            emptied = unbanned is not None and np.count_nonzero(words)
+        if may_be_empty and is_empty(legal):
+            emptied = unbanned is not None and not is_empty(words)
             states.append(PositionState.DEAD_END_BY_BANS if emptied else PositionState.DEAD_END)
             break
-        states.append(PositionState.READY)
+        states.append(READY)
         if index == len(drafts) or not is_legal(legal, drafts[index], matcher.vocab_size):
             break
         if not matcher.accept(drafts[index]):
@@ -79,6 +88,12 @@ def _walk(
         if matcher.terminated:
             break
     return states
+
+
+def is_empty(words: np.ndarray) -> bool:
+    """Whether no bit of a packed row is set; stops at the first byte that has one."""
+    flags = words.view(np.bool_)
+    return not flags[flags.argmax()]
 
 
 def write_filler(rows: np.ndarray) -> None:

@@ -38,6 +38,11 @@ class Matcher:
         self.num_rollbacks = 0
 
     @property
+    def never_stuck(self) -> bool:
+        """Whether every reachable state has a legal token: each byte of UTF-8 is a token by itself."""
+        return self._core.never_stuck
+
+    @property
     def may_end(self) -> bool:
         """Whether everything taken so far, provisional tokens included, is a member of the language."""
         return self._core.may_end()
@@ -71,13 +76,26 @@ class Matcher:
 
     @contextmanager
     def look_ahead(self) -> Iterator["Matcher"]:
-        """Hypothetical tokens: `accept` inside the block, everything accepted is taken back at its end."""
-        self._require_idle()
-        self._state = _State.LOOK_AHEAD
+        """Hypothetical tokens: `accept` inside the `with` block, all of them taken back at its end.
+
+        Raises TransactionError when a transaction is open.
+        """
+        self.begin_look_ahead()
         try:
             yield self
         finally:
-            self._undo()
+            self.end_look_ahead()
+
+    def begin_look_ahead(self) -> None:
+        """Open a look-ahead; the caller closes it in a `finally`, as `look_ahead` does."""
+        self._require_idle()
+        self._state = _State.LOOK_AHEAD
+
+    def end_look_ahead(self) -> None:
+        """Take back everything accepted in the look-ahead. Raises TransactionError without one."""
+        if self._state is not _State.LOOK_AHEAD:
+            raise TransactionError("there is no look-ahead to end")
+        self._undo()
 
     def accept(self, token_id: int) -> bool:
         """Take one hypothetical token; False leaves the state as it was. Only inside a look-ahead.

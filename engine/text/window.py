@@ -1,4 +1,4 @@
-"""A pure view of one session's next window: where content rules begin, what is legal along it (contract 2, 9).
+"""A pure view of one session's next window: where content rules begin, what is legal there (contract 2, 9).
 
 A window is the tokens after the committed ones, hypothetical or produced. `start` is the index of its first
 bound token, `len(window)` when only the row after it is bound, `len(window) + 1` when nothing is. Asking

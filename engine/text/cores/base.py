@@ -9,14 +9,21 @@ terminated and no longer filled; `rollback` counts EOS as one token. A fault of 
 from collections.abc import Iterable
 from typing import Protocol
 
+import attrs
 import numpy as np
 
 from engine.text.rules import Grammar
 from engine.text.vocabulary import TokenClass, Vocabulary
 
+UTF8_BYTES = frozenset(bytes([byte]) for byte in range(0xF5) if byte not in (0xC0, 0xC1))
+
 
 class CoreMatcher(Protocol):
     """The mutable state of one request in one core."""
+
+    @property
+    def never_stuck(self) -> bool:
+        """Whether no reachable state has an empty legal set: see `Domain.never_stuck`."""
 
     @property
     def terminated(self) -> bool:
@@ -60,17 +67,37 @@ class Core(Protocol):
         """Compile a trimmed grammar. Raises CoreFault; LimitExceeded for what the core cannot serve."""
 
 
-def last_word_bits(vocab_size: int) -> int:
-    """The bits of a row's last word that stand for ids below V, as a signed 32-bit word."""
-    bits = (1 << (vocab_size % 32 or 32)) - 1
+@attrs.frozen(eq=False)
+class Domain:
+    """What every fill and accept needs of a vocabulary, worked out once for each core."""
+
+    vocab_size: int
+    num_words: int
+    eos_ids: frozenset[int]
+    ungenerable_ids: frozenset[int]
+    last_word_bits: int  # the bits of a row's last word that stand for ids below V
+    eos_words: tuple[tuple[int, int], ...]  # word and bits of the EOS ids
+    never_stuck: bool  # each byte of UTF-8 is a token, so a trimmed grammar's legal set is never empty
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> "Domain":
+        """The domain of a vocabulary."""
+        eos: dict[int, int] = {}
+        for token_id in vocabulary.eos_ids:
+            eos[token_id // 32] = eos.get(token_id // 32, 0) | 1 << token_id % 32
+        return cls(
+            vocabulary.size,
+            vocabulary.num_words,
+            frozenset(vocabulary.eos_ids),
+            frozenset(vocabulary.ids_of(TokenClass.UNGENERABLE)),
+            _signed((1 << (vocabulary.size % 32 or 32)) - 1),
+            tuple((word, _signed(bits)) for word, bits in eos.items()),
+            UTF8_BYTES.issubset(vocabulary.token_bytes[i] for i in vocabulary.ids_of(TokenClass.TEXT)),
+        )
+
+
+def _signed(bits: int) -> int:
     return bits - (1 << 32) if bits >> 31 else bits
-
-
-def pack_ids(token_ids: tuple[int, ...], vocabulary: Vocabulary) -> np.ndarray:
-    """A packed row, shape (words,), int32, with the bits of `token_ids` set."""
-    bits = np.zeros(vocabulary.num_words * 32, dtype=np.uint8)
-    bits[list(token_ids)] = 1
-    return np.packbits(bits, bitorder="little").view(np.int32)
 
 
 def text_ids_but(vocabulary: Vocabulary, excluded: Iterable[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from engine.errors import CoreFault, ErrorKind, RefusedConstruct
-from engine.text.cores.base import last_word_bits, pack_ids
+from engine.text.cores.base import Domain
 from engine.text.cores.fusion import fuse
 from engine.text.cores.positions import Fused
 from engine.text.cores.terminals import count_sign, rust_regex
@@ -37,7 +37,6 @@ from engine.text.vocabulary import TokenClass, Vocabulary
 VERSION = version("llguidance")
 MARKER = b"\xff"  # the library spells a token number in a grammar with it; no text contains it
 STUCK = "NoExtensionBias"  # how the library calls a state that no token of the vocabulary continues
-UTF8_BYTES = frozenset(range(0xF5)) - {0xC0, 0xC1}  # with each of these as a token no state is ever stuck
 MATCHER_BYTES = 256 * 1024  # a matcher's lexer and parser at the start; the library reports no size
 NESTING = 32
 LIMITS = LLParserLimits(
@@ -50,6 +49,8 @@ class LlguidanceMatcher:
 
     def __init__(self, compiled: "LlguidanceCompiled", inner: LLMatcher, ended: bool) -> None:
         self._compiled = compiled
+        self._domain = compiled.domain
+        self.never_stuck = compiled.domain.never_stuck
         self._inner = inner
         self.terminated = ended
 
@@ -59,29 +60,26 @@ class LlguidanceMatcher:
 
     def fill(self, words: np.ndarray) -> None:
         """Write the legal set: clear what no grammar opens and decide the EOS bits here."""
-        compiled = self._compiled
-        inner = (
-            self._inner if compiled.never_stuck else self._inner.deep_copy()
-        )  # being stuck kills a matcher
+        inner = self._inner if self.never_stuck else self._inner.deep_copy()  # being stuck kills a matcher
         inner.unsafe_compute_mask_ptr(words.__array_interface__["data"][0], words.nbytes)
         if inner.is_error():
-            if compiled.never_stuck or not inner.get_error().startswith(STUCK):
+            if self.never_stuck or not inner.get_error().startswith(STUCK):
                 raise CoreFault(f"llguidance failed to fill a mask: {_first_line(inner.get_error())}")
             words[:] = 0
             return
-        words[-1] &= compiled.last_word_bits
+        words[-1] = words.item(-1) & self._domain.last_word_bits
         may_end = self._inner.is_accepting()
-        for word, bits in compiled.eos_words:
-            words[word] = words[word] | bits if may_end else words[word] & ~bits
+        for word, bits in self._domain.eos_words:
+            words[word] = words.item(word) | bits if may_end else words.item(word) & ~bits
 
     def accept(self, token_id: int) -> bool:
         """Take one token; asks first, because a refusal would kill the library's matcher."""
-        if self.terminated or not 0 <= token_id < self._compiled.vocab_size:
+        if self.terminated or not 0 <= token_id < self._domain.vocab_size:
             return False
-        if token_id in self._compiled.eos_ids:
+        if token_id in self._domain.eos_ids:
             self.terminated = self._inner.is_accepting()
             return self.terminated
-        if token_id in self._compiled.ungenerable_ids or self._inner.validate_tokens([token_id]) != 1:
+        if token_id in self._domain.ungenerable_ids or self._inner.validate_tokens([token_id]) != 1:
             self._check("validate")
             return False
         if not self._inner.consume_token(token_id):
@@ -112,17 +110,10 @@ def _first_line(text: str) -> str:
 class LlguidanceCompiled:
     """A pristine library matcher that every request's matcher is copied from."""
 
-    def __init__(self, pristine: LLMatcher, source: str, vocabulary: Vocabulary) -> None:
+    def __init__(self, pristine: LLMatcher, source: str, domain: Domain) -> None:
         self._pristine = pristine
         self.nbytes = MATCHER_BYTES + 64 * len(source)
-        self.vocab_size = vocabulary.size
-        self.eos_ids = frozenset(vocabulary.eos_ids)
-        self.ungenerable_ids = frozenset(vocabulary.ids_of(TokenClass.UNGENERABLE))
-        self.last_word_bits = last_word_bits(vocabulary.size)
-        text_tokens = {vocabulary.token_bytes[token_id] for token_id in vocabulary.ids_of(TokenClass.TEXT)}
-        self.never_stuck = all(bytes([byte]) in text_tokens for byte in UTF8_BYTES)
-        eos = pack_ids(vocabulary.eos_ids, vocabulary)
-        self.eos_words = tuple((int(word), eos[word]) for word in np.flatnonzero(eos))
+        self.domain = domain
 
     def new_matcher(self) -> LlguidanceMatcher:
         """A matcher at the start of the language."""
@@ -136,9 +127,10 @@ class LlguidanceCore:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
+        self._domain = Domain.of(vocabulary)
         tokens = [_by_number(vocabulary.core_bytes(i), i) for i in range(vocabulary.size)]
         special = tuple(i for i, data in enumerate(tokens) if data[:1] == MARKER)
-        self._tokenizer = LLTokenizer(
+        self.tokenizer = LLTokenizer(
             TokenizerWrapper(_Tokens(tokens, special, vocabulary.eos_ids[0])),
             n_vocab=vocabulary.size,
             eos_token=list(vocabulary.eos_ids),
@@ -148,10 +140,10 @@ class LlguidanceCore:
         """Compile a trimmed grammar. Raises CoreFault."""
         source = to_lark(grammar, self._vocabulary)
         text = LLMatcher.grammar_from_lark(source)
-        pristine = LLMatcher(self._tokenizer, text, log_level=0, limits=LIMITS)
+        pristine = LLMatcher(self.tokenizer, text, log_level=0, limits=LIMITS)
         if pristine.is_error():
             raise CoreFault(f"llguidance failed to compile a grammar: {_first_line(pristine.get_error())}")
-        return LlguidanceCompiled(pristine, source, self._vocabulary)
+        return LlguidanceCompiled(pristine, source, self._domain)
 
 
 def _by_number(data: bytes, token_id: int) -> bytes:

@@ -89,7 +89,7 @@ def _core_for_counts(grammar: Grammar, kind: ErrorKind) -> str:
         kind,
         "a repetition counts too far for what may follow it: its end cannot be told from one more copy",
         found=f"a count of {worst}",
-        allowed=f"at most {UNFUSED_COUNT}, or a follower that can neither begin nor continue the repeated part",
+        allowed=f"at most {UNFUSED_COUNT}, or something after it that neither begins nor continues it",
         limit="unfused_repeat_count",
         value=worst,
         maximum=UNFUSED_COUNT,

@@ -12,7 +12,7 @@ import numpy as np
 import xgrammar
 
 from engine.errors import CoreFault, ErrorKind, LimitExceeded
-from engine.text.cores.base import last_word_bits, text_ids_but
+from engine.text.cores.base import Domain, text_ids_but
 from engine.text.cores.terminals import count_sign
 from engine.text.rules import (
     Alt,
@@ -31,7 +31,7 @@ from engine.text.rules import (
     split_long,
 )
 from engine.text.shape import count_of
-from engine.text.vocabulary import TokenClass, Vocabulary
+from engine.text.vocabulary import Vocabulary
 
 VERSION = version("xgrammar")
 FEW = 8  # how far a repetition of something that may be empty is written out
@@ -44,6 +44,9 @@ class XgrammarMatcher:
 
     def __init__(self, compiled: "XgrammarCompiled", inner: xgrammar.GrammarMatcher, ended: bool) -> None:
         self._compiled = compiled
+        self._domain = compiled.domain
+        self.never_stuck = compiled.domain.never_stuck
+        self._last_word_bits = compiled.domain.last_word_bits
         self._inner = inner
         self._fill = inner.fill_next_token_bitmask
         self._accept = inner.accept_token
@@ -64,16 +67,16 @@ class XgrammarMatcher:
             raise CoreFault(f"xgrammar failed to fill a mask: {error}") from error
         if wide is not words:
             words[:] = wide[: len(words)]
-        words[-1] &= self._compiled.last_word_bits
+        words[-1] = words.item(-1) & self._last_word_bits
 
     def accept(self, token_id: int) -> bool:
         """Take one token; False leaves the state as it was."""
-        if self.terminated or not 0 <= token_id < self._compiled.vocab_size:
+        if self.terminated or not 0 <= token_id < self._domain.vocab_size:
             return False
-        if token_id in self._compiled.eos_ids:
+        if token_id in self._domain.eos_ids:
             self.terminated = self._is_completed()
             return self.terminated
-        if token_id in self._compiled.ungenerable_ids:
+        if token_id in self._domain.ungenerable_ids:
             return False
         try:
             return self._accept(token_id)
@@ -98,15 +101,12 @@ class XgrammarMatcher:
 class XgrammarCompiled:
     """A compiled grammar of xgrammar; dynamic ones fill their mask cache while matchers run."""
 
-    def __init__(self, compiled: xgrammar.CompiledGrammar, vocabulary: Vocabulary, nbytes: int) -> None:
+    def __init__(self, compiled: xgrammar.CompiledGrammar, domain: Domain, nbytes: int) -> None:
         self._compiled = compiled
         num_words = (compiled.tokenizer_info.vocab_size + 31) // 32
-        self.wide_words = num_words if num_words > vocabulary.num_words else 0  # separators need more words
+        self.wide_words = num_words if num_words > domain.num_words else 0  # separators need more words
         self.nbytes = nbytes
-        self.vocab_size = vocabulary.size
-        self.eos_ids = frozenset(vocabulary.eos_ids)
-        self.ungenerable_ids = frozenset(vocabulary.ids_of(TokenClass.UNGENERABLE))
-        self.last_word_bits = last_word_bits(vocabulary.size)
+        self.domain = domain
 
     def new_matcher(self) -> XgrammarMatcher:
         """A matcher at the start of the language."""
@@ -119,6 +119,7 @@ class XgrammarCore:
     def __init__(self, vocabulary: Vocabulary, *, dynamic: bool, info: xgrammar.TokenizerInfo) -> None:
         self.name = "xgrammar-dynamic" if dynamic else "xgrammar"
         self._vocabulary = vocabulary
+        self._domain = Domain.of(vocabulary)
         self._dynamic = dynamic
         self._compiler = xgrammar.GrammarCompiler(
             info, max_threads=1, cache_enabled=False, enable_dynamic_compilation=dynamic
@@ -134,7 +135,7 @@ class XgrammarCore:
         nbytes = compiled.memory_size_bytes
         if self._dynamic:  # the masks come later: charge them now, one row for each byte of the rules' text
             nbytes += self._vocabulary.num_words * 4 * min(len(source), DYNAMIC_STATES_CHARGED)
-        return XgrammarCompiled(compiled, self._vocabulary, nbytes)
+        return XgrammarCompiled(compiled, self._domain, nbytes)
 
 
 DYNAMIC_STATES_CHARGED = 1000
