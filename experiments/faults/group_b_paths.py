@@ -7,8 +7,7 @@ LANES = "engine/runtime/lanes.py"
 PROPOSE = "engine/ops/propose.py"
 DFLASH2 = "engine/runtime/drafters/dflash2.py"
 RNG = "engine/ops/rng.py"
-TOGETHER = ("property_tests/test_program.py", "property_tests/test_paths.py")
-SEEDED = ("property_tests/test_engine.py",)
+TOGETHER = ("property_tests/test_paths.py::test_exact_checks",)
 SELECTOR = ("property_tests/test_propose.py", "gate:exact ops")
 
 
@@ -141,7 +140,7 @@ FAULTS: tuple[Fault, ...] = (
         "B231",
         "a replay counts the prompt too",
         replace(LANES, "_count(lane.counts, generated)", "_count(lane.counts, [*prompt_ids, *generated])"),
-        checks=(*SEEDED, *TOGETHER),
+        checks=TOGETHER,
         clauses=("SAMP-3",),
     ),
     _round(
@@ -196,7 +195,7 @@ FAULTS: tuple[Fault, ...] = (
             "ops.uniforms(seeds, positions + j, Purpose.PROPOSAL)",
             "torch.rand(len(lanes), dtype=torch.float64)",
         ),
-        checks=("property_tests/test_layering.py", *SEEDED),
+        checks=("property_tests/test_layering.py", *TOGETHER),
         clauses=("SAMP-13",),
     ),
     fault(

@@ -13,12 +13,12 @@ LANES = "engine/runtime/lanes.py"
 ENGINE = "engine/runtime/engine.py"
 MOVES = ("property_tests/test_transaction.py", "gate:transactions")
 LANGUAGE = ("gate:legal sets", "property_tests/test_language.py")
-SESSIONS = ("property_tests/test_session.py", "property_tests/test_engine.py")
-COMMITS = ("property_tests/test_commit.py", "property_tests/test_engine.py")
-RUNS = ("property_tests/test_engine.py", "property_tests/test_paths.py")
+SESSIONS = ("property_tests/test_session.py",)
+COMMITS = ("property_tests/test_commit.py",)
+RUNS = ("property_tests/test_paths.py::test_exact_checks",)
 
 ENDED = "        self.terminated = self.terminated and not ended\n"
-XGRAMMAR_TAIL = "        words[-1] &= self._compiled.last_word_bits\n"
+XGRAMMAR_TAIL = "        words[-1] = words.item(-1) & self._last_word_bits\n"
 
 
 def _move(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
@@ -156,7 +156,7 @@ FAULTS: tuple[Fault, ...] = (
             XGRAMMAR,
             XGRAMMAR_TAIL,
             XGRAMMAR_TAIL
-            + "        for i in self._compiled.eos_ids:\n"
+            + "        for i in self._domain.eos_ids:\n"
             + "            words[i // 32] |= np.array(1 << (i % 32)).astype(np.uint32).view(np.int32)\n",
         ),
         checks=LANGUAGE,
@@ -177,8 +177,8 @@ FAULTS: tuple[Fault, ...] = (
             XGRAMMAR_TAIL,
             XGRAMMAR_TAIL
             + "        bits = np.unpackbits(words.view(np.uint8), bitorder='little')\n"
-            + "        if bits.sum() > len(self._compiled.eos_ids):\n"
-            + "            bits[list(self._compiled.eos_ids)] = 0\n"
+            + "        if bits.sum() > len(self._domain.eos_ids):\n"
+            + "            bits[list(self._domain.eos_ids)] = 0\n"
             + "            words[:] = np.packbits(bits, bitorder='little').view(np.int32)\n",
         ),
         checks=LANGUAGE,

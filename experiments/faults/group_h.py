@@ -7,7 +7,7 @@ VOCABULARY = "engine/text/vocabulary.py"
 PROGRAM = "engine/runtime/program.py"
 ENGINE = "engine/runtime/engine.py"
 CACHE = ("property_tests/test_compiler.py",)
-ROWS = ("property_tests/test_engine.py", "property_tests/test_paths.py")
+ROWS = ("property_tests/test_paths.py::test_exact_checks",)
 
 PARTS = "constraint.kind.value, constraint.source, framing, core"
 

@@ -88,12 +88,14 @@ class Source:
 
 
 def random_vocabulary(rng: random.Random, alphabet: str, *, complete: bool = False) -> PlainVocabulary:
-    """Return 40 to 70 ids over `alphabet`; now and then a byte has no token, unless `complete`."""
+    """Return 40 to 80 ids over `alphabet`; now and then a byte has no token, unless `complete`."""
     entries = [("text", data) for data in _text_tokens(rng, alphabet, complete)]
-    for label in CONTROL_SPELLINGS[: rng.randint(1, 3)]:
+    words = ["".join(rng.choices(alphabet, k=length)) for length in (1, 2)]  # spelled like the language
+    for label in (*CONTROL_SPELLINGS[: rng.randint(1, 3)], *words):
         entries += [("control", label.encode()), ("text", label.encode())]
     for index in range(rng.randint(1, 3)):
         entries += [("eos", b"<eos%d>" % index)]
+    entries += [("eos", rng.choice(alphabet).encode())]
     entries += [("text", b"<eos0>"), ("ungenerable", b""), ("ungenerable", alphabet[0].encode())]
     rng.shuffle(entries)
     ids = {kind: tuple(i for i, (k, _) in enumerate(entries) if k == kind) for kind, _ in entries}
