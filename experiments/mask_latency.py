@@ -3,7 +3,8 @@
 Question: how much does the project add to the core that it chose, and was the choice right?
 Method: every grammar goes through the engine and, as the same text, straight into xgrammar and llguidance.
 One sample text is walked token by token; at each token the engine and the raw core that it uses fill the same
-new state one after the other, in turns, each with warm code, then the other core. A look-ahead is seven drafts and the bonus row.
+new state one after the other, in turns, each with warm code, then the other core. A look-ahead is seven
+drafts and the bonus row.
 Expected: at most 20 % or 5 us above the raw core at the median, whichever is larger; counted repetition under
 1 ms a mask on the chosen core, tens of milliseconds to seconds on the other.
 Run: python -m experiments.mask_latency [--quick] [--out reports]

@@ -76,22 +76,17 @@ class Domain:
     eos_ids: frozenset[int]
     ungenerable_ids: frozenset[int]
     last_word_bits: int  # the bits of a row's last word that stand for ids below V
-    eos_words: tuple[tuple[int, int], ...]  # word and bits of the EOS ids
     never_stuck: bool  # each byte of UTF-8 is a token, so a trimmed grammar's legal set is never empty
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "Domain":
         """The domain of a vocabulary."""
-        eos: dict[int, int] = {}
-        for token_id in vocabulary.eos_ids:
-            eos[token_id // 32] = eos.get(token_id // 32, 0) | 1 << token_id % 32
         return cls(
             vocabulary.size,
             vocabulary.num_words,
             frozenset(vocabulary.eos_ids),
             frozenset(vocabulary.ids_of(TokenClass.UNGENERABLE)),
             _signed((1 << (vocabulary.size % 32 or 32)) - 1),
-            tuple((word, _signed(bits)) for word, bits in eos.items()),
             UTF8_BYTES.issubset(vocabulary.token_bytes[i] for i in vocabulary.ids_of(TokenClass.TEXT)),
         )
 

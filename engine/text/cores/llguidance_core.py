@@ -2,8 +2,8 @@
 
 Its lexer takes the longest match, so a terminal is one character, unless the grammar is handed over with
 fused terminals that `fusion` has proven to lose no parse. `no_forcing` keeps every legal token in the mask.
-A token the library refuses kills its matcher: every token is validated before it is consumed. EOS is handled
-here: the library's tokenizer knows the EOS ids only so that it never takes them for text.
+A token the library refuses kills its matcher: every token is validated before it is consumed. An EOS is
+accepted here; the library's tokenizer knows the EOS ids for its masks and never takes them for text.
 """
 
 from importlib.metadata import version
@@ -59,7 +59,7 @@ class LlguidanceMatcher:
         return self.terminated or self._inner.is_accepting()
 
     def fill(self, words: np.ndarray) -> None:
-        """Write the legal set: clear what no grammar opens and decide the EOS bits here."""
+        """Write the legal set; the library knows V, and opens all EOS ids where the end is legal."""
         inner = self._inner if self.never_stuck else self._inner.deep_copy()  # being stuck kills a matcher
         inner.unsafe_compute_mask_ptr(words.__array_interface__["data"][0], words.nbytes)
         if inner.is_error():
@@ -67,10 +67,6 @@ class LlguidanceMatcher:
                 raise CoreFault(f"llguidance failed to fill a mask: {_first_line(inner.get_error())}")
             words[:] = 0
             return
-        words[-1] = words.item(-1) & self._domain.last_word_bits
-        may_end = self._inner.is_accepting()
-        for word, bits in self._domain.eos_words:
-            words[word] = words.item(word) | bits if may_end else words.item(word) & ~bits
 
     def accept(self, token_id: int) -> bool:
         """Take one token; asks first, because a refusal would kill the library's matcher."""
