@@ -1,6 +1,6 @@
 """Group C: faults of the masks along a draft chain (contract 6)."""
 
-from experiments.faults.planting import Fault, append, fault, replace
+from experiments.faults.planting import Fault, fault, replace
 
 MASKS = "engine/text/masks.py"
 BASE = "engine/text/cores/base.py"
@@ -10,7 +10,7 @@ LLGUIDANCE = "engine/text/cores/llguidance_core.py"
 WINDOWS = ("property_tests/test_masks.py::test_windows_against_fresh_matchers", "gate:legal sets")
 CORES = ("gate:legal sets", "property_tests/test_language.py")
 
-FILLER = "    rows[num_ready:] = 0\n    rows[num_ready:, 0] = 1\n"
+DONE = "    if len(states) == num_rows and states[-1] is READY:\n"
 
 
 def _walk(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
@@ -21,16 +21,16 @@ FAULTS: tuple[Fault, ...] = (
     _walk(
         "C61",
         "every row holds the mask of the row before it",
-        FILLER,
-        "    rows[1:num_ready] = rows[: max(0, num_ready - 1)].copy()\n" + FILLER,
+        DONE,
+        "    rows[1 : len(states)] = rows[: len(states) - 1].copy()\n" + DONE,
         "MASK-8",
         "SPECG-5",
     ),
     _walk(
         "C62",
         "all rows hold the mask of the committed state",
-        FILLER,
-        "    rows[1:num_ready] = rows[0]\n" + FILLER,
+        DONE,
+        "    rows[1 : len(states)] = rows[0]\n" + DONE,
         "MASK-8",
         "SPECG-5",
         "MASK-4",
@@ -38,12 +38,18 @@ FAULTS: tuple[Fault, ...] = (
     _walk(
         "C63",
         "the bonus row is left open",
-        FILLER,
-        FILLER + "    if drafts and num_ready == len(drafts) + 1:\n        rows[len(drafts)] = -1\n",
+        DONE,
+        "    if drafts and len(states) == len(drafts) + 1:\n        rows[len(drafts)] = -1\n" + DONE,
         "MASK-8",
         "MASK-1",
     ),
-    _walk("C64", "rows behind the window are left open", FILLER, "    rows[num_ready:] = -1\n", "MASK-11"),
+    _walk(
+        "C64",
+        "rows behind the window are left open",
+        "    rows[:] = 0\n    rows[:, 0] = 1\n",
+        "    rows[:] = -1\n",
+        "MASK-11",
+    ),
     _walk(
         "C65",
         "the walk goes on behind an illegal draft from the stale state",
@@ -81,8 +87,8 @@ FAULTS: tuple[Fault, ...] = (
         replace(XGRAMMAR, "        wide = words if", "        old = words.copy()\n        wide = words if"),
         replace(
             XGRAMMAR,
-            "        words[-1] &= self._compiled.last_word_bits\n",
-            "        words[-1] &= self._compiled.last_word_bits\n        words |= old\n",
+            "        words[-1] = words.item(-1) & self._last_word_bits\n",
+            "        words[-1] = words.item(-1) & self._last_word_bits\n        words |= old\n",
         ),
         checks=WINDOWS,
         clauses=("MASK-6", "MASK-1"),
@@ -98,18 +104,12 @@ FAULTS: tuple[Fault, ...] = (
     _walk(
         "C201",
         "a dead end keeps its empty row",
-        "num_ready = len(states) if states[-1] is PositionState.READY else len(states) - 1",
-        "num_ready = len(states)",
+        "write_filler(rows[len(states) - (states[-1] is not READY) :])",
+        "write_filler(rows[len(states) :])",
         "MASK-11",
         "MASK-10",
     ),
-    _walk(
-        "C202",
-        "filler rows are all zero",
-        "    rows[num_ready:, 0] = 1\n",
-        "",
-        "MASK-11",
-    ),
+    _walk("C202", "filler rows are all zero", "    rows[:, 0] = 1\n", "", "MASK-11"),
     _walk(
         "C203",
         "a negative id wraps around into the mask",
@@ -136,7 +136,7 @@ FAULTS: tuple[Fault, ...] = (
     _walk(
         "C206",
         "an empty set emptied by bans is an ordinary dead end",
-        "emptied = unbanned is not None and np.count_nonzero(words)",
+        "emptied = unbanned is not None and not is_empty(words)",
         "emptied = False",
         "EMPTY-4",
     ),
@@ -168,30 +168,26 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "C210",
         "a full last word is cleared",
-        replace(BASE, "(1 << (vocab_size % 32 or 32)) - 1", "(1 << (vocab_size % 32)) - 1"),
+        replace(BASE, "(1 << (vocabulary.size % 32 or 32)) - 1", "(1 << (vocabulary.size % 32)) - 1"),
         checks=CORES,
         clauses=("MASK-1",),
     ),
-    fault(
+    _walk(
         "C211",
-        "a look-ahead that fails is not undone",
-        replace(
-            MATCHER,
-            "        try:\n            yield self\n        finally:\n            self._undo()\n",
-            "        yield self\n        self._undo()\n",
-        ),
-        checks=("property_tests/test_transaction.py", "property_tests/test_masks.py"),
-        clauses=("TXN-3", "WIN-17"),
+        "a walk that fails is not undone",
+        "    try:\n        states = _walk(matcher, drafts, rows, unbanned)\n    finally:\n        matcher.end_look_ahead()\n",
+        "    states = _walk(matcher, drafts, rows, unbanned)\n    matcher.end_look_ahead()\n",
+        "TXN-3",
+        "WIN-17",
     ),
     fault(
         "C212",
         "the walk is not undone",
         replace(
-            MASKS,
-            "    with matcher.look_ahead():\n",
-            "    with matcher.look_ahead():\n        matcher._undo = _keep\n",
+            MATCHER,
+            'there is no look-ahead to end")\n        self._undo()\n',
+            'there is no look-ahead to end")\n        self.confirm()\n',
         ),
-        append(MASKS, "def _keep() -> None:\n    pass\n"),
         checks=WINDOWS,
         clauses=("TXN-3", "WIN-17", "MASK-8"),
     ),
@@ -200,8 +196,8 @@ FAULTS: tuple[Fault, ...] = (
         "ungenerable ids can be taken",
         replace(
             XGRAMMAR,
-            "        if token_id in self._compiled.ungenerable_ids:\n            return False\n",
-            "        if token_id in self._compiled.ungenerable_ids:\n            return True\n",
+            "        if token_id in self._domain.ungenerable_ids:\n            return False\n",
+            "        if token_id in self._domain.ungenerable_ids:\n            return True\n",
         ),
         checks=CORES,
         clauses=("VOC-4",),
@@ -211,8 +207,8 @@ FAULTS: tuple[Fault, ...] = (
         "llguidance's mask keeps bits past the vocabulary",
         replace(
             LLGUIDANCE,
-            "        words[-1] &= compiled.last_word_bits\n",
-            "        words[-1] |= ~compiled.last_word_bits\n",
+            "        if inner.is_error():\n",
+            "        words[-1] |= ~self._domain.last_word_bits\n        if inner.is_error():\n",
         ),
         checks=CORES,
         clauses=("MASK-1", "VOC-1"),
@@ -220,12 +216,26 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "C215",
         "xgrammar's mask keeps bits past the vocabulary",
-        replace(
-            XGRAMMAR,
-            "        words[-1] &= self._compiled.last_word_bits\n",
-            "        words[-1] |= ~self._compiled.last_word_bits\n",
-        ),
+        replace(XGRAMMAR, "words.item(-1) & self._last_word_bits", "words.item(-1) | ~self._last_word_bits"),
         checks=CORES,
         clauses=("MASK-1", "VOC-1"),
+    ),
+    fault(
+        "C216",
+        "a vocabulary that lacks a byte counts as one that is never stuck",
+        replace(
+            BASE,
+            "            UTF8_BYTES.issubset(vocabulary.token_bytes[i] for i in vocabulary.ids_of(TokenClass.TEXT)),\n",
+            "            True,\n",
+        ),
+        checks=("gate:legal sets", "gate:transactions"),
+        clauses=("MASK-10", "EMPTY-1"),
+    ),
+    _walk(
+        "C217",
+        "a set whose first bytes are closed counts as empty",
+        "    flags = words.view(np.bool_)\n",
+        "    flags = words.view(np.bool_)[:4]\n",
+        "MASK-10",
     ),
 )

@@ -165,7 +165,12 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "D204",
         "llguidance's rows always offer the end",
-        replace(LLGUIDANCE, "        may_end = self._inner.is_accepting()\n", "        may_end = True\n"),
+        replace(
+            LLGUIDANCE,
+            "        if inner.is_error():\n",
+            "        for i in self._domain.eos_ids:\n            words[i // 32] |= np.array(1 << (i % 32)).astype(np.uint32).view(np.int32)\n"
+            "        if inner.is_error():\n",
+        ),
         checks=LANGUAGE,
         clauses=("SERV-19", "DONE-3"),
     ),
@@ -380,5 +385,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
         checks=RUNS,
         clauses=("FAIL-6", "MASK-10"),
+    ),
+    _move(
+        "D227",
+        "a look-ahead that fails is not undone",
+        "        try:\n            yield self\n        finally:\n            self.end_look_ahead()\n",
+        "        yield self\n        self.end_look_ahead()\n",
+        "TXN-3",
+        "WIN-17",
     ),
 )

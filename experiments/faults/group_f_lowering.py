@@ -86,22 +86,16 @@ FAULTS: tuple[Fault, ...] = (
         replace(
             XGRAMMAR,
             "            return self._accept(token_id)\n",
-            "            self.partial = token_id in self._compiled.partial_ids\n"
+            "            _bytes = self._compiled._compiled.tokenizer_info.decoded_vocab[token_id]\n"
+            "            self.partial = _bytes[-1:] >= b'\\xc2'\n"
             "            return self._accept(token_id)\n",
         ),
         replace(
             XGRAMMAR,
-            "        words[-1] &= self._compiled.last_word_bits\n",
-            "        words[-1] &= self._compiled.last_word_bits\n"
-            "        for i in self._compiled.eos_ids if self.partial else ():\n"
+            "        words[-1] = words.item(-1) & self._last_word_bits\n",
+            "        words[-1] = words.item(-1) & self._last_word_bits\n"
+            "        for i in self._domain.eos_ids if self.partial else ():\n"
             "            words[i // 32] |= np.array(1 << (i % 32)).astype(np.uint32).view(np.int32)\n",
-        ),
-        replace(
-            XGRAMMAR,
-            "        self.eos_ids = frozenset(vocabulary.eos_ids)\n",
-            "        self.eos_ids = frozenset(vocabulary.eos_ids)\n"
-            "        _bytes = enumerate(vocabulary.token_bytes)\n"
-            "        self.partial_ids = frozenset(i for i, data in _bytes if data and data[-1] >= 0xC2)\n",
         ),
         checks=LANGUAGE,
         clauses=("SERV-23", "SERV-19"),
@@ -217,10 +211,10 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _core(
         "F276",
-        "llguidance decides the end by its first completion id",
+        "llguidance knows its first completion id only",
         LLGUIDANCE,
-        "eos = pack_ids(vocabulary.eos_ids, vocabulary)",
-        "eos = pack_ids(vocabulary.eos_ids[:1], vocabulary)",
+        "eos_token=list(vocabulary.eos_ids)",
+        "eos_token=list(vocabulary.eos_ids[:1])",
         "VOC-5",
     ),
     _core(
