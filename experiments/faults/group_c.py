@@ -8,6 +8,7 @@ MATCHER = "engine/text/matcher.py"
 XGRAMMAR = "engine/text/cores/xgrammar_core.py"
 LLGUIDANCE = "engine/text/cores/llguidance_core.py"
 WINDOWS = ("property_tests/test_masks.py::test_windows_against_fresh_matchers", "gate:legal sets")
+EDGES = ("property_tests/test_matcher.py",)
 CORES = ("gate:legal sets", "property_tests/test_language.py")
 
 DONE = "    if len(states) == num_rows and states[-1] is READY:\n"
@@ -15,6 +16,10 @@ DONE = "    if len(states) == num_rows and states[-1] is READY:\n"
 
 def _walk(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
     return fault(name, title, replace(MASKS, old, new), checks=WINDOWS, clauses=clauses)
+
+
+def _edge(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
+    return fault(name, title, replace(MASKS, old, new), checks=EDGES, clauses=clauses)
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -78,7 +83,7 @@ FAULTS: tuple[Fault, ...] = (
             "            words[:] = 0\n            return\n",
             "            words[:] = -1\n            return\n",
         ),
-        checks=("property_tests/test_transaction.py", "property_tests/test_masks.py"),
+        checks=EDGES,
         clauses=("MASK-12", "DONE-3"),
     ),
     fault(
@@ -110,14 +115,14 @@ FAULTS: tuple[Fault, ...] = (
         "MASK-10",
     ),
     _walk("C202", "filler rows are all zero", "    rows[:, 0] = 1\n", "", "MASK-11"),
-    _walk(
+    _edge(
         "C203",
         "a negative id wraps around into the mask",
         "return 0 <= token_id < vocab_size and",
         "return token_id < vocab_size and",
         "MASK-3",
     ),
-    _walk(
+    _edge(
         "C204",
         "the first id past the vocabulary is looked up",
         "return 0 <= token_id < vocab_size and",
@@ -156,7 +161,7 @@ FAULTS: tuple[Fault, ...] = (
         "words[token_id >> 5] >> (31 - (token_id & 31)) & 1",
         "MASK-1",
     ),
-    _walk(
+    _edge(
         "C209",
         "a core that refuses what it opened is not noticed",
         "        if not matcher.accept(drafts[index]):\n"
@@ -169,10 +174,10 @@ FAULTS: tuple[Fault, ...] = (
         "C210",
         "a full last word is cleared",
         replace(BASE, "(1 << (vocabulary.size % 32 or 32)) - 1", "(1 << (vocabulary.size % 32)) - 1"),
-        checks=CORES,
+        checks=EDGES,
         clauses=("MASK-1",),
     ),
-    _walk(
+    _edge(
         "C211",
         "a walk that fails is not undone",
         "    try:\n        states = _walk(matcher, drafts, rows, unbanned)\n    finally:\n        matcher.end_look_ahead()\n",
