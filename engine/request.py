@@ -81,7 +81,8 @@ class SamplingSettings:
     """The resolved numbers of one request's sampling law (contract 3).
 
     temperature <= 0 means greedy. top_k outside 1..candidate_cap-1 means candidate_cap. Penalties act on the
-    tokens generated in this request. `logit_bias` adds to a logit; `banned_token_ids` leave the legal set.
+    tokens generated in this request. `logit_bias` adds to a logit; `banned_token_ids` leave the legal set;
+    both are copied, so that a replay reads what the request said.
     """
 
     temperature: float = 1.0
@@ -91,8 +92,8 @@ class SamplingSettings:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     seed: int = 0
-    logit_bias: Mapping[int, float] = attrs.field(factory=dict)
-    banned_token_ids: frozenset[int] = frozenset()
+    logit_bias: Mapping[int, float] = attrs.field(factory=dict, converter=dict)
+    banned_token_ids: frozenset[int] = attrs.field(default=frozenset(), converter=frozenset)
 
 
 class FinishReason(enum.StrEnum):

@@ -272,3 +272,60 @@ def test_requests_that_can_never_start_are_refused_before_the_queue():
     empty = engine.submit(WORLD.prompt_ids, RequestOptions(0, CONSTRAINED.constraint))
     assert empty.result().finish_reason is FinishReason.LENGTH
     assert not empty.result().constraint.complete
+
+
+@pytest.mark.clause("TXN-11")
+def test_a_step_and_a_pause_inside_a_step_are_refused_and_change_nothing():
+    """A caller who acts while a round is published must wait; else later rows would be published first."""
+    refused = []
+
+    def observe(handle, row):
+        for act in (engine.step, lambda: engine.pause(handle)):
+            with pytest.raises(IntegrityError, match="between steps"):
+                act()
+            refused.append(act)
+
+    asked = [options(CASES["choice"], SETTINGS["plain"], 6, i) for i in range(3)]
+    plain = WORLD.engine("mtp", "torch", 2)
+    wanted = [plain.submit(WORLD.prompt_ids, one) for one in asked]
+    plain.run_until_done()
+    engine = WORLD.engine("mtp", "torch", 2, observe=observe)
+    handles = [engine.submit(WORLD.prompt_ids, one) for one in asked]
+    engine.run_until_done()
+    assert refused
+    assert [h.result().token_ids for h in handles] == [h.result().token_ids for h in wanted]
+
+
+@pytest.mark.clause("FAIL-9", "TXN-10")
+def test_a_request_may_be_cancelled_from_the_publication_of_any_row():
+    """Its own tokens of that round are real already; it ends there, and its neighbours go on."""
+
+    def observe(handle, row):
+        if handle is handles[0] and len(handle.token_ids) >= 1:
+            for victim in (handles[0], handles[1], waiting):
+                engine.cancel(victim)
+
+    engine = WORLD.engine("mtp", "torch", 3, observe=observe)
+    endless = SamplingSettings(banned_token_ids=frozenset(WORLD.vocabulary.eos_ids))
+    handles = [engine.submit(WORLD.prompt_ids, options(FREE, endless, 5, i)) for i in range(3)]
+    waiting = engine.submit(WORLD.prompt_ids, options(FREE, endless, 5, 3))
+    engine.step()
+    for handle, num_tokens in ((handles[0], 1), (handles[1], 1), (waiting, 0)):
+        assert handle.result().finish_reason is FinishReason.CANCELLED
+        assert len(handle.result().token_ids) == len(handle.session.token_ids) == num_tokens
+    engine.run_until_done()
+    assert handles[2].result().finish_reason is FinishReason.LENGTH
+
+
+@pytest.mark.clause("FAIL-5")
+def test_a_fault_while_lanes_are_filled_closes_the_engine_like_any_other():
+    class Full(TwoPhaseProgram):
+        def admit(self, *args):
+            raise RuntimeError("no memory left")
+
+    engine = engine_with(Full)
+    handles = [engine.submit(WORLD.prompt_ids, options(FREE, SETTINGS["plain"], 2, i)) for i in range(2)]
+    with pytest.raises(IntegrityError, match="no memory left"):
+        engine.run_until_done()
+    assert all(isinstance(handle.outcome, IntegrityError) for handle in handles)
+    engine.run_until_done()  # nothing is left to do

@@ -142,7 +142,7 @@ class Lane:
     @property
     def seed_bits(self) -> int:
         """The 64-bit seed as the int64 with the same bits."""
-        return (self.settings.seed + 2**63) % 2**64 - 2**63
+        return (int(self.settings.seed) + 2**63) % 2**64 - 2**63
 
 
 @attrs.frozen(eq=False)

@@ -124,7 +124,7 @@ class Engine:
         """
         self._require_available()
         check_options(prompt_ids, options, self._vocabulary.size)
-        handle = RequestHandle(tuple(prompt_ids), options, self._session(options))
+        handle = RequestHandle(tuple(int(i) for i in prompt_ids), options, self._session(options))
         if options.max_tokens == 0:
             self._finish(handle, FinishReason.LENGTH)
         else:
@@ -175,6 +175,7 @@ class Engine:
     def step(self) -> SpecStats:
         """Fill free lanes, sample first tokens, run and commit one round; return what the round drafted."""
         self._require_available()
+        self._require_between_steps()
         self._in_step = True
         stats = SpecStats()
         try:
@@ -184,6 +185,8 @@ class Engine:
             )
             self._round([h for h in self._resident if h.session.num_generated], self._program.decode, stats)
             self._settle_cancelled()
+        except Exception as fault:
+            raise self._become_unavailable(fault) from fault
         finally:
             self._in_step = False
         self.stats.merge(stats)
@@ -219,8 +222,6 @@ class Engine:
             self._commit(handles, pending, stats)
         except PreviewFailed as fault:
             self._end(handles[fault.row], fault)  # its neighbours are as before and take the round again
-        except Exception as fault:
-            raise self._become_unavailable(fault) from fault
 
     def _run(
         self,
@@ -280,18 +281,20 @@ class Engine:
         handle.lane = handle.kept = None
 
     def _become_unavailable(self, fault: Exception) -> IntegrityError:
-        """Close the engine after a fault that may have split its state; its round published nothing."""
+        """Close the engine after a fault that may have split its state; what was published stays."""
         self._fault = fault if isinstance(fault, IntegrityError) else IntegrityError(repr(fault))
-        for handle in (*self._resident, *self._waiting):
-            handle.outcome, handle.lane, handle.kept = self._fault, None, None
-            handle.session.close()
+        held = (*self._resident, *self._waiting)
         self._resident.clear()
         self._waiting.clear()
+        for handle in held:
+            handle.outcome, handle.lane, handle.kept = self._fault, None, None
+        for handle in held:
+            handle.session.close()
         return self._fault
 
     def _require_between_steps(self) -> None:
         if self._in_step:
-            raise IntegrityError("a request can be paused between steps only")
+            raise IntegrityError("this can be done between steps only")
 
     def _require_available(self) -> None:
         if self._fault is not None:

@@ -55,8 +55,9 @@ class Lanes:
             lane.counts = torch.zeros(self._vocab_size, dtype=torch.int32)
             _count(lane.counts, generated)
         if settings.logit_bias:
-            lane.bias = torch.zeros(self._vocab_size)
-            lane.bias[list(settings.logit_bias)] = torch.tensor(list(settings.logit_bias.values()))
+            lane.bias = torch.zeros(self._vocab_size, dtype=torch.float32)
+            values = torch.tensor(list(settings.logit_bias.values()), dtype=torch.float32)
+            lane.bias[list(settings.logit_bias)] = values
         if settings.banned_token_ids:
             lane.banned = pack_ids(settings.banned_token_ids, self._vocab_size)
         return lane

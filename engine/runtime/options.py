@@ -1,15 +1,24 @@
 """The checks on a request's numbers that need no model, and the errors a row can end in."""
 
-import math
+import sys
 from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from engine.errors import DeadEnd, ErrorKind, IntegrityError, NonFiniteLogits, RequestError
 from engine.request import RequestOptions, SamplingSettings
 from engine.runtime.contract import RowFailure, RowResult
 
+INT64 = (-(2**63), 2**63 - 1)
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+Range = tuple[str, object, float, float]
+
 
 def check_options(prompt_ids: Sequence[int], options: RequestOptions, vocab_size: int) -> None:
-    """Raise RequestError for an empty prompt, an id outside the token domain, or a number without a law."""
+    """Raise RequestError for an empty prompt, an id outside the token domain, or a number without a law.
+
+    Everything that passes is a number that the ops can hold: a round never meets a request's mistake.
+    """
     settings = options.sampling
     _require(len(prompt_ids) > 0, "the prompt is empty", "no token", "at least one token id")
     for name, token_ids in (
@@ -18,28 +27,45 @@ def check_options(prompt_ids: Sequence[int], options: RequestOptions, vocab_size
         ("banned_token_ids", settings.banned_token_ids),
     ):
         _require_in_domain(name, token_ids, vocab_size)
-    _require(options.max_tokens >= 0, "max_tokens is negative", str(options.max_tokens), "0 or more")
-    for name, value, low, high in _ranges(settings):
-        inside = math.isfinite(value) and low <= value <= high
-        _require(inside, f"{name} is out of range", str(value), f"a finite number in [{low}, {high}]")
-    for value in settings.logit_bias.values():
-        _require(math.isfinite(value), "a logit bias is not finite", str(value), "a finite number")
+    for name, value, low, high in _integers(options):
+        inside = isinstance(value, int | np.integer) and bool(low <= value <= high)
+        _require(inside, f"{name} is out of range", _shown(value), f"an integer in [{low}, {high}]")
+    for name, value, low, high in _reals(settings):
+        number = float(value) if isinstance(value, np.floating) else value  # numpy compares in its own width
+        inside = isinstance(number, float | int | np.integer) and bool(
+            low <= number <= high
+        )  # NaN is outside
+        _require(inside, f"{name} is out of range", _shown(value), f"a finite number in [{low}, {high}]")
 
 
-def _ranges(settings: SamplingSettings) -> Iterable[tuple[str, float, float, float]]:
-    yield "temperature", settings.temperature, -math.inf, math.inf
+def _integers(options: RequestOptions) -> Iterable[Range]:
+    yield "max_tokens", options.max_tokens, 0, INT64[1]
+    yield "top_k", options.sampling.top_k, *INT64
+    yield "seed", options.sampling.seed, INT64[0], 2**64 - 1
+
+
+def _reals(settings: SamplingSettings) -> Iterable[Range]:
+    yield "temperature", settings.temperature, -sys.float_info.max, sys.float_info.max
     yield "top_p", settings.top_p, 0.0, 1.0
     yield "min_p", settings.min_p, 0.0, 1.0
-    yield "presence_penalty", settings.presence_penalty, -math.inf, math.inf
-    yield "frequency_penalty", settings.frequency_penalty, -math.inf, math.inf
-    yield "seed", settings.seed, -(2**63), 2**64 - 1
+    yield "presence_penalty", settings.presence_penalty, -FLOAT32_MAX, FLOAT32_MAX
+    yield "frequency_penalty", settings.frequency_penalty, -FLOAT32_MAX, FLOAT32_MAX
+    for token_id, value in settings.logit_bias.items():
+        yield f"the logit bias of id {token_id}", value, -FLOAT32_MAX, FLOAT32_MAX
 
 
-def _require_in_domain(name: str, token_ids: Iterable[int], vocab_size: int) -> None:
-    outside = [token_id for token_id in token_ids if not 0 <= token_id < vocab_size]
-    if outside:
-        allowed = f"0 to {vocab_size - 1}"
-        _require(False, f"{name} names an id outside the token domain", str(outside[0]), allowed)
+def _require_in_domain(name: str, token_ids: Iterable[object], vocab_size: int) -> None:
+    for token_id in token_ids:
+        if not (isinstance(token_id, int | np.integer) and 0 <= token_id < vocab_size):
+            message = f"{name} names an id outside the token domain"
+            _require(False, message, _shown(token_id), f"0 to {vocab_size - 1}")
+
+
+def _shown(value: object) -> str:
+    """A caller's value, short: Python refuses to write out the digits of the largest integers."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value)[:80]
 
 
 def _require(condition: bool, message: str, found: str, allowed: str) -> None:
