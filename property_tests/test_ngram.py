@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.errors import RequestError
+from engine.errors import ErrorKind, RequestError
 from engine.models.ngram import PromptLookup
 
 
@@ -46,6 +46,9 @@ def test_hand_worked():
     assert PromptLookup(1, 4).propose([5, 6, 5], 4) == (6, 5)  # never past the end
 
 
-def test_lengths_are_checked():
-    with pytest.raises(RequestError, match="min_len=3"):
-        PromptLookup(3, 2)
+@pytest.mark.parametrize("lengths", [(3, 2), (0, 2), (-1, 2), (0, 0)])
+def test_lengths_are_checked(lengths):
+    with pytest.raises(RequestError, match=f"min_len={lengths[0]}, max_len={lengths[1]}") as refused:
+        PromptLookup(*lengths)
+    assert refused.value.kind is ErrorKind.INVALID_REQUEST
+    assert "lengths" in refused.value.message

@@ -78,3 +78,12 @@ def test_uniforms_do_not_depend_on_the_row():
     )
     assert torch.equal(together, turned)
     assert torch.equal(together, alone)
+
+
+@pytest.mark.clause("SAMP-13")
+@pytest.mark.parametrize("impl", ["torch", "triton"])
+def test_the_draw_and_the_candidate_are_counted_from_zero(impl):
+    seed, position = torch.tensor([77]), torch.tensor([3])
+    assert get_ops(impl).uniforms(seed, position, rng.Purpose.BONUS).tolist() == [
+        uniform(77, 3, "bonus", 0, 0)
+    ]
