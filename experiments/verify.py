@@ -108,9 +108,13 @@ def tokenizer_is_installed() -> bool:
 
 
 def unavailable(requested: Scope, scope: Scope, gates: Iterable[Gate]) -> list[Verdict]:
-    """A SKIPPED verdict for each gate that `requested` would have run and `scope` cannot."""
-    missing = [gate for gate in gates if gate.applies(requested) and not gate.applies(scope)]
-    return [skipped(gate.name, "whole gate", NO_QWEN.partition(";")[0]) for gate in missing]
+    """A SKIPPED verdict for each gate that `requested` would have run and this run leaves out."""
+    verdicts = []
+    for gate in gates:
+        reason = gate.skip_reason(scope) if gate.applies(scope) else NO_QWEN.partition(";")[0]
+        if gate.applies(requested) and reason:
+            verdicts.append(skipped(gate.name, "whole gate", reason))
+    return verdicts
 
 
 def execute(work: list[Job], num_workers: int, display: Display) -> tuple[list, bool]:

@@ -45,6 +45,7 @@ class Gate:
 
     `sizes` maps a size to the gate's own keyword arguments. Rows of the table have their own sizes where the
     cost depends on it: a key "quick/triton" or "quick/qwen3.5" or "quick/triton/qwen3.5" adds to "quick".
+    A text in place of sizes is the reason why the gate is skipped there.
     A gate with "path" in `takes` runs once per path; one with `shards` above 1 runs that many times with
     `shard=i` and `shards=n`, which makes equal parts of one piece of work.
     """
@@ -53,7 +54,7 @@ class Gate:
     question: str
     entry: str
     takes: tuple[str, ...] = ()
-    sizes: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    sizes: Mapping[str, Mapping[str, Any] | str] = field(factory=dict)
     shards: Mapping[str, int] = field(factory=dict)
     only_vocab: tuple[str, ...] = VOCABULARIES
     only_ops: tuple[str, ...] = OP_SETS
@@ -67,17 +68,24 @@ class Gate:
         """True where the gate has something to ask in this scope."""
         return scope.vocab in self.only_vocab and scope.ops in self.only_ops
 
+    def skip_reason(self, scope: Scope) -> str:
+        """Why the gate is left out in this scope, "" when it is not."""
+        return next((size for size in self._sizes_in(scope) if isinstance(size, str)), "")
+
     def arguments(self, scope: Scope) -> dict[str, Any]:
         """The keyword arguments of this gate in `scope`, sizes included."""
-        size = scope.size.value
-        keys = (size, f"{size}/{scope.ops}", f"{size}/{scope.vocab}", f"{size}/{scope.ops}/{scope.vocab}")
-        arguments = {"seed": scope.seed}
-        for key in keys:
-            arguments.update(self.sizes.get(key, {}))
+        arguments: dict[str, Any] = {"seed": scope.seed}
         for name in self.takes:
             if name in ("ops", "vocab"):
                 arguments[name] = getattr(scope, name)
+        for size in self._sizes_in(scope):
+            arguments.update(size)
         return arguments
+
+    def _sizes_in(self, scope: Scope) -> list[Any]:
+        size = scope.size.value
+        keys = (size, f"{size}/{scope.ops}", f"{size}/{scope.vocab}", f"{size}/{scope.ops}/{scope.vocab}")
+        return [self.sizes[key] for key in keys if key in self.sizes]
 
 
 @frozen
@@ -101,7 +109,7 @@ class Job:
 def jobs(scope: Scope, gates: tuple[Gate, ...]) -> Iterator[Job]:
     """The jobs of a run, in the order in which their verdicts are reported."""
     for gate in gates:
-        if not gate.applies(scope):
+        if not gate.applies(scope) or gate.skip_reason(scope):
             continue
         arguments = gate.arguments(scope)
         if "path" in gate.takes:
@@ -119,6 +127,8 @@ def job_seed(seed: int, label: str) -> int:
     return int.from_bytes(digest[:8], "little") >> 1
 
 
+SLOW_TRITON = "interpreted kernels are too slow for this: Triton's tokens are compared with torch's instead"
+TRITON_CHECKS = ("equals the oracle's twin", "budgets", "rows that fail")
 GATES: tuple[Gate, ...] = (
     Gate(
         name="exact ops",
@@ -172,9 +182,37 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         name="paths",
-        question="Does every decoding path give the law of ordinary masked sampling?",
+        question="Does every decoding path give the tokens, and the law, of ordinary masked sampling?",
         entry="experiments.gates.paths:gate",
         takes=("path", "ops", "vocab"),
+        sizes={
+            "quick": {"num_seeds": 2, "total_variation_seen": 0.05},
+            "quick/qwen3.5": {"checks": ("equals the oracle's twin",), "num_seeds": 1, "law_vocab": "toy"},
+            "default": {"num_seeds": 6, "total_variation_seen": 0.05},
+            "default/qwen3.5": {"num_seeds": 2},
+            "full": {"num_seeds": 40, "total_variation_seen": 0.02},
+            "full/qwen3.5": {"num_seeds": 8},
+            "quick/triton": SLOW_TRITON,
+            "default/triton": {"num_seeds": 2, "total_variation_seen": None, "checks": TRITON_CHECKS},
+            "default/triton/qwen3.5": SLOW_TRITON,
+            "full/triton": {"num_seeds": 4, "total_variation_seen": None},
+            "full/triton/qwen3.5": SLOW_TRITON,
+        },
+    ),
+    Gate(
+        name="triton paths",
+        question="Does every path publish the same tokens with the Triton kernels as with torch?",
+        entry="experiments.gates.triton_paths:gate",
+        takes=("path", "vocab"),
+        sizes={
+            "quick": {"requests": 12, "max_tokens": 5},
+            "quick/qwen3.5": {"requests": 4, "max_tokens": 3},
+            "default": {"requests": 24, "max_tokens": 7},
+            "default/qwen3.5": {"requests": 4, "max_tokens": 6},
+            "full": {"requests": 96, "max_tokens": 7},
+            "full/qwen3.5": {"requests": 32, "max_tokens": 7},
+        },
+        only_ops=("triton",),
     ),
     Gate(
         name="real vocabulary",

@@ -65,17 +65,22 @@ def gate(
     total_variation_seen: float | None = 0.05,
     num_lanes: int = 128,
     checks: tuple[str, ...] = (),
+    law_vocab: str = "",
 ) -> list[Verdict]:
     """Judge one path by the named exact checks, all by default, and by its law.
 
-    `total_variation_seen` None leaves the law out (interpreted kernels are too slow for it).
+    `total_variation_seen` None leaves the law out (interpreted kernels are too slow for it); `law_vocab`
+    judges the law on another vocabulary's tables than the exact checks.
     """
     names = checks or tuple(CHECKS)
     verdicts = [exact_verdict(check, path, ops, vocab, world(vocab), seed, num_seeds) for check in names]
     if total_variation_seen is not None:
-        verdicts.append(
-            check_law(path, ops, vocab, seed, total_variation_seen=total_variation_seen, num_lanes=num_lanes)
+        law_vocab = law_vocab or vocab
+        law = check_law(
+            path, ops, law_vocab, seed, total_variation_seen=total_variation_seen, num_lanes=num_lanes
         )
+        other = "" if law_vocab == vocab else f" ({law_vocab} vocabulary)"
+        verdicts.append(attrs.evolve(law, check=law.check + other))
     return verdicts
 
 
