@@ -236,6 +236,7 @@ def test_a_row_cancelled_while_its_round_runs_commits_nothing_and_counts_as_canc
     engine.step()
     assert handles[0].result().finish_reason is FinishReason.CANCELLED
     assert handles[0].result().token_ids == before
+    assert handles[0].result().num_drafted == 0  # its round never was
     assert not handles[1].done
 
 
@@ -329,3 +330,12 @@ def test_a_fault_while_lanes_are_filled_closes_the_engine_like_any_other():
         engine.run_until_done()
     assert all(isinstance(handle.outcome, IntegrityError) for handle in handles)
     engine.run_until_done()  # nothing is left to do
+
+
+@pytest.mark.parametrize("wrong", [{"num_lanes": 0}, {"candidate_cap": 0}])
+def test_a_program_without_room_is_refused(wrong):
+    """Without a lane the engine would wait for ever."""
+    one = WORLD.program("mtp", "torch", 1)
+    numbers = {"vocab_size": 95, "eos_ids": frozenset({1}), "num_lanes": 1, **wrong}
+    with pytest.raises(ValueError, match="at least 1"):
+        TwoPhaseProgram(one._target, one._drafter, one._ops, **numbers)

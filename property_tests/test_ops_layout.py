@@ -313,6 +313,8 @@ def test_top_k_caps_only_inside_the_candidate_cap(ops):
 def test_no_rows_is_a_legal_batch(ops):
     chosen = select(ops, torch.zeros(0, 40), [], vocab_size=33)
     assert chosen.token_ids.shape == (0, 20)
+    whole = select(ops, torch.zeros(0, 40), [], vocab_size=33, candidate_cap=None)
+    assert whole.token_ids.shape == (0, 1)
     empty = torch.zeros(0, dtype=torch.int64, device=device_of(ops))
     assert ops.uniforms(empty, empty, 0).shape == (0,)
 

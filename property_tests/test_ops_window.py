@@ -25,12 +25,12 @@ def window_law(best_ids, cap=3):
 def play(ops, law, drafts, extents, **tables):
     """Run one round of one-hot drafts with uniforms of 0.5."""
     device = device_of(ops)
-    token_ids = torch.tensor(drafts, dtype=torch.int64)
+    token_ids = torch.as_tensor(drafts, dtype=torch.int64)
     batch, k = token_ids.shape
     ends = tables.pop("ends_mask", torch.zeros(batch, k, dtype=torch.bool))
     half = torch.full((batch, k), 0.5, dtype=torch.float64)
     uniforms = RoundUniforms(half, half, torch.full((batch,), 0.5, dtype=torch.float64))
-    proposal = Proposal(token_ids, torch.tensor(extents), None, None, ends)
+    proposal = Proposal(token_ids, torch.tensor(extents, dtype=torch.int64), None, None, ends)
     outcome = ops.accept_round(
         to_device(law, device),
         to_device(proposal, device),
@@ -59,6 +59,12 @@ def test_no_draft_column_at_all_is_a_bonus(ops):
     outcome = play(ops, window_law([7, 8]), [[], []], [0, 0], vocab_size=9)
     assert outcome.token_ids.tolist() == [[7], [8]]
     assert outcome.num_emitted.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_no_rows_is_a_legal_round(ops, k):
+    law = TargetLaw(torch.zeros(0, 3).long(), torch.zeros(0, 3).double(), torch.zeros(0).long())
+    assert play(ops, law, torch.zeros(0, k), [], vocab_size=9).token_ids.shape == (0, k + 1)
 
 
 @pytest.mark.clause("SPECG-3", "MASK-3")

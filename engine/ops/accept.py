@@ -103,8 +103,8 @@ def _accepted(law: TargetLaw, proposal: Proposal, uniforms: RoundUniforms, vocab
     """
     batch, k = proposal.token_ids.shape
     drafts = proposal.token_ids
-    ids = law.token_ids.view(batch, k + 1, -1)[:, :k]
-    probs = law.probs.view(batch, k + 1, -1)[:, :k]
+    ids = law.token_ids.unflatten(0, (batch, k + 1))[:, :k]
+    probs = law.probs.unflatten(0, (batch, k + 1))[:, :k]
     target_prob = torch.where(ids == drafts[:, :, None], probs, 0.0).sum(dim=2)
     in_domain = (drafts >= 0) & (drafts < vocab_size)
     has_law = law.status.view(batch, k + 1)[:, :k] == RowStatus.OK

@@ -133,7 +133,7 @@ def select_candidates(
     candidates = _candidates(_top_keys(inputs, legal, cap), empty_kind, settings.top_k)
     if candidate_cap is not None:
         return candidates
-    width = max(1, int(candidates.count.max()))
+    width = max([1, *candidates.count.tolist()])
     return attrs.evolve(
         candidates, token_ids=candidates.token_ids[:, :width], logits=candidates.logits[:, :width]
     )

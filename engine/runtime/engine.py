@@ -244,10 +244,11 @@ class Engine:
         sessions = [handle.session for handle in handles]
 
         def publish(row: int, token_ids: tuple[int, ...], decision: CommitDecision) -> None:
-            handles[row].token_ids.extend(token_ids)
-            handles[row].stats.add(pending.rows[row])
-            stats.add(pending.rows[row])
-            self._observe(handles[row], pending.rows[row])
+            if decision.num_committed:
+                handles[row].token_ids.extend(token_ids)
+                handles[row].stats.add(pending.rows[row])
+                stats.add(pending.rows[row])
+                self._observe(handles[row], pending.rows[row])
             if decision.finish is not None:
                 self._finish(handles[row], decision.finish)
 

@@ -60,6 +60,8 @@ class TwoPhaseProgram:
         num_lanes: int,
         candidate_cap: int | None = 20,
     ) -> None:
+        if num_lanes < 1 or (candidate_cap is not None and candidate_cap < 1):
+            raise ValueError(f"{num_lanes=} and {candidate_cap=} must be at least 1")
         self._target, self._drafter, self._ops = target, drafter, ops
         self._vocab_size, self._eos_ids, self._candidate_cap = vocab_size, eos_ids, candidate_cap
         self._lanes = Lanes(num_lanes, vocab_size)

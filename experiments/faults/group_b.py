@@ -175,10 +175,14 @@ FAULTS: tuple[Fault, ...] = (
         "the target law of the next column judges a draft",
         replace(
             ACCEPT,
-            "law.token_ids.view(batch, k + 1, -1)[:, :k]",
-            "law.token_ids.view(batch, k + 1, -1)[:, 1:]",
+            "law.token_ids.unflatten(0, (batch, k + 1))[:, :k]",
+            "law.token_ids.unflatten(0, (batch, k + 1))[:, 1:]",
         ),
-        replace(ACCEPT, "law.probs.view(batch, k + 1, -1)[:, :k]", "law.probs.view(batch, k + 1, -1)[:, 1:]"),
+        replace(
+            ACCEPT,
+            "law.probs.unflatten(0, (batch, k + 1))[:, :k]",
+            "law.probs.unflatten(0, (batch, k + 1))[:, 1:]",
+        ),
         checks=OPS,
         clauses=("MASK-2", "SPEC-6", "SAMP-11"),
     ),
