@@ -168,7 +168,7 @@ def test_an_engine_fault_is_not_remembered(monkeypatch):
     assert compiler.compile(DIGITS)[1] is CacheOutcome.BUILT
 
 
-@pytest.mark.clause("CACHE-2", "CACHE-3", "CACHE-5", "CACHE-6")
+@pytest.mark.clause("CACHE-2", "CACHE-3", "CACHE-5", "CACHE-6", "SERV-10", "SERV-11")
 def test_keys_differ_exactly_where_the_compiled_thing_does():
     compiler, other = ConstraintCompiler(VOCABULARY), ConstraintCompiler(OTHER)
     choice, compiled = OutputConstraint.choice, []
@@ -185,6 +185,7 @@ def test_keys_differ_exactly_where_the_compiled_thing_does():
     assert again == (compiled[4][0], CacheOutcome.HIT)
 
 
+@pytest.mark.clause("CACHE-2", "SERV-10")
 def test_the_key_holds_the_versions_of_the_cores(monkeypatch):
     key = ConstraintCompiler(VOCABULARY).compile(DIGITS)[0].key
     monkeypatch.setattr(module.xgrammar_core, "VERSION", "0.2.10")

@@ -25,7 +25,7 @@ def confirm(verdicts):
 
 
 @pytest.mark.clause(
-    "GBNF-1", "SERV-4", "SERV-19", "SERV-23", "VOC-3", "VOC-4", "TEST2-4", "TEST2-7", "GBNF-8"
+    "GBNF-1", "SERV-4", "SERV-19", "SERV-23", "VOC-3", "VOC-4", "TEST2-4", "TEST2-7", "GBNF-8", "VER-1"
 )
 def test_random_grammars():
     confirm(legal_sets.sweep_grammars(300, seed=1))

@@ -24,7 +24,7 @@ EOS = WORLD.vocabulary.eos_ids
     "SPECG-6", "SAMP-1", "SAMP-11", "SAMP-12", "SAMP-13", "TXN-10", "LIFE-1", "LIFE-3", "LIFE-4"
 )
 @pytest.mark.clause(
-    "FAIL-6", "FAIL-7", "FAIL-8", "FAIL-9", "FAIL-11", "EMPTY-1", "EMPTY-4", "EMPTY-9", "MASK-11"
+    "FAIL-6", "FAIL-7", "FAIL-8", "FAIL-9", "FAIL-11", "EMPTY-1", "EMPTY-4", "EMPTY-9", "MASK-11", "TEST2-10"
 )
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("check", paths.CHECKS)
@@ -102,7 +102,7 @@ def test_a_case_file_replays_alone():
         assert all(line.equal for line in lines), lines
 
 
-@pytest.mark.clause("DONE-2", "DONE-3", "DONE-8", "EMPTY-1")
+@pytest.mark.clause("DONE-2", "DONE-3", "DONE-8", "EMPTY-1", "TEST2-1")
 @pytest.mark.parametrize("path", PATHS)
 def test_what_ends_normally_is_in_the_language(path):
     language = {name: Language(case, WORLD.vocabulary) for name, case in CASES.items() if case.rules}

@@ -50,7 +50,7 @@ def law_of(ops, logits, **settings):
     return {i: p for i, p in zip(law.token_ids[0].tolist(), law.probs[0].tolist(), strict=True) if p > 0}
 
 
-@pytest.mark.clause("SAMP-2", "SAMP-3", "SAMP-5", "SAMP-6", "SAMP-7", "SAMP-8", "SAMP-9", "SAMP-10")
+@pytest.mark.clause("SAMP-2", "SAMP-3", "SAMP-5", "SAMP-6", "SAMP-7", "SAMP-8", "SAMP-9", "SAMP-10", "VER-3")
 @pytest.mark.parametrize("impl, size", OUT_OF)
 def test_laws_equal_the_oracle(impl, size):
     record = exact_ops.run_check(get_ops(impl), "sampling laws", size)

@@ -35,6 +35,7 @@ def rows(session, drafts=(), num_rows=4):
     "tokens, max_tokens, wanted",
     [
         ((A, B), 5, CommitDecision(2, 2, None)),
+        ((A, B), 3, CommitDecision(2, 2, None)),
         ((A, B), 2, CommitDecision(2, 2, FinishReason.LENGTH)),
         ((A, B, C), 2, CommitDecision(2, 2, FinishReason.LENGTH)),
         ((A, B, EOS[0]), 5, CommitDecision(3, 2, FinishReason.COMPLETED)),

@@ -44,7 +44,8 @@ def test_the_scan_of_markers_finds_what_pytest_would_find(tmp_path):
     (tmp_path / "test_x.py").write_text(
         'import pytest\npytestmark = pytest.mark.clause("AA-1")\n'
         '@pytest.mark.clause("BB-1", "BB-2")\ndef test_a(): pass\n'
-        '@pytest.mark.clause("CC-1")\nclass TestB:\n    @pytest.mark.clause("DD-1")\n    def test_c(self): pass\n'
+        '@pytest.mark.clause("CC-1")\nclass TestB:\n'
+        '    @pytest.mark.clause("DD-1")\n    def test_c(self): pass\n'
         'TestE = pytest.mark.clause("EE-1")(TestB)\n'
     )
     found = trace.marked_tests(tmp_path)

@@ -223,7 +223,9 @@ class TransactionsOnLlguidance(Transactions):
 
 SIZES = settings(max_examples=25, stateful_step_count=20)
 Transactions.TestCase.settings = TransactionsOnLlguidance.TestCase.settings = SIZES
-TestTransactions = pytest.mark.clause("TXN-3", "TXN-4", "TXN-6", "TXN-7", "SPECG-2")(Transactions.TestCase)
+TestTransactions = pytest.mark.clause("TXN-3", "TXN-4", "TXN-6", "TXN-7", "SPECG-2", "MASK-4")(
+    Transactions.TestCase
+)
 TestTransactionsOnLlguidance = pytest.mark.clause("TXN-3", "GBNF-8")(TransactionsOnLlguidance.TestCase)
 
 

@@ -280,4 +280,13 @@ FAULTS: tuple[Fault, ...] = (
         '    choices = choices or [""]\n    if isinstance(choices, str) or not choices:\n',
         "CHOICE-2",
     ),
+    _regex(
+        "F255",
+        "an empty expression matches anything",
+        REGEX,
+        "    alternatives = [alternative.expr for alternative in parse_pattern(pattern)]\n",
+        '    alternatives = [a.expr for a in parse_pattern(pattern or "[^]*")]\n',
+        "REGEX-2",
+        "REGEX-1",
+    ),
 )

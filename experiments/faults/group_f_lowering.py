@@ -10,6 +10,7 @@ BASE = "engine/text/cores/base.py"
 TERMINALS = "engine/text/cores/terminals.py"
 XGRAMMAR = "engine/text/cores/xgrammar_core.py"
 LLGUIDANCE = "engine/text/cores/llguidance_core.py"
+SELECT = "engine/text/cores/select.py"
 FUSION = "engine/text/cores/fusion.py"
 LANGUAGE = ("property_tests/test_language.py", "gate:legal sets")
 RULE_TESTS = ("property_tests/test_rules.py", "gate:legal sets")
@@ -242,5 +243,21 @@ FAULTS: tuple[Fault, ...] = (
         'f"\\\\x{{{low:x}}}-\\\\x{{{high:x}}}"',
         'f"\\\\x{{{low:x}}}-\\\\x{{{low:x}}}"',
         "GBNF-1",
+    ),
+    fault(
+        "F280",
+        "every counted repetition goes to xgrammar",
+        replace(
+            SELECT, "return Plan(_core_for_counts(grammar, kind), grammar)", "return Plan(XGRAMMAR, grammar)"
+        ),
+        checks=("property_tests/test_counted.py",),
+        clauses=("GBNF-8", "SAFE-6"),
+    ),
+    fault(
+        "F281",
+        "the core that was asked for is ignored",
+        replace(SELECT, "        return Plan(forced, grammar)\n", "        return Plan(XGRAMMAR, grammar)\n"),
+        checks=("property_tests/test_compiler.py", "property_tests/test_cores.py"),
+        clauses=("GBNF-8",),
     ),
 )
