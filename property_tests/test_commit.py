@@ -20,8 +20,8 @@ CONSTRAINED, FREE = CASES["choice"], CASES["free"]
 class Log:
     """A program and sessions that write down what is done to them, and fail where they are told to."""
 
-    def __init__(self, fail=None, row=None):
-        self.calls, self.fail, self.row = [], fail, row
+    def __init__(self, fail=None, row=None, error=None):
+        self.calls, self.fail, self.row, self.error = [], fail, row, error or CoreFault("refused")
 
     def commit(self, pending, num_committed):
         self.calls.append(("commit", tuple(num_committed)))
@@ -43,7 +43,7 @@ class Log:
             def preview(self, tokens):
                 log.calls.append(("preview", row))
                 if log.fail == "preview" and log.row == row:
-                    raise CoreFault("refused")
+                    raise log.error
                 self.open = True
                 from engine.runtime.contract import CommitDecision
 
@@ -97,6 +97,17 @@ def test_a_failed_preview_restores_every_preview_and_aborts():
         commit(log, pending(RowResult((1,)), RowResult((2,)), RowResult((3,))))
     assert fault.value.row == 1
     assert log.calls == [("preview", 0), ("preview", 1), ("discard", 0), ("abort",)]
+
+
+@pytest.mark.clause("TXN-12", "FAIL-5")
+def test_a_preview_that_breaks_restores_aborts_and_is_told():
+    """A fault that is not one row's own stays what it is: the engine must not take it for a failed row."""
+    broken = MemoryError("no room for the preview")
+    log = Log("preview", row=2, error=broken)
+    with pytest.raises(MemoryError) as fault:
+        commit(log, pending(RowResult((1,)), RowResult((2,)), RowResult((3,))))
+    assert fault.value is broken
+    assert log.calls[3:] == [("discard", 0), ("discard", 1), ("abort",)]
 
 
 @pytest.mark.clause("TXN-1", "TXN-13")

@@ -287,3 +287,16 @@ def test_shuffled_rows_are_really_shuffled():
     path_checks.run_all(engine, path_checks.requests(1, 1), WORLD)
     assert len(seen) > 5
     assert torch.is_tensor(WORLD.program("ordinary", "torch", 1)._bitmask)
+
+
+@pytest.mark.clause("SAMP-13")
+@pytest.mark.parametrize("path", ["ordinary", "dflash2"])
+def test_a_seed_of_any_size_is_played_as_the_oracle_plays_it(path):
+    """A seed is 64 bits: the words above the 32nd and the sign bit reach every coin."""
+    seeds = (0, 2**31, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1, -1, -(2**63))
+    asked = [path_checks.Asked("grammar", "plain", seed) for seed in seeds]
+    twins = path_checks.Twins(WORLD, path)
+    handles = path_checks.run_all(WORLD.engine(path, "torch", 4), asked, WORLD)
+    played = [path_checks.ending(handle) for handle in handles]
+    assert played == [twins.run(one) for one in asked]
+    assert len(set(played)) > 3

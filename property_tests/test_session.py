@@ -1,12 +1,14 @@
 """An output session: what a preview fixes, what confirm makes real, what discard leaves untouched."""
 
+import time
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import CoreFault, TransactionError
-from engine.request import FinishReason, OutputConstraint
+from engine.request import CacheOutcome, FinishReason, OutputConstraint
 from engine.runtime.contract import CommitDecision
 from engine.runtime.session import MatcherCost, OutputSession
 from engine.text.compiler import ConstraintCompiler
@@ -140,6 +142,32 @@ def test_observation_counts_positions_that_were_computed():
     rows(session, (A, B))
     rows(session, (C, B))  # the first draft is illegal: one position
     assert session.close().mask_positions == 3 + 1
+
+
+@pytest.mark.clause("LIFE-9")
+def test_observation_says_where_the_grammar_came_from_and_what_its_time_was():
+    """Seconds are the thread's own: positive, and no more than what passed."""
+    session = OutputSession(
+        9,
+        frozenset(EOS),
+        COMPILER.compile(OutputConstraint.choice(["abc"]))[0].new_matcher(),
+        MatcherCost("some core", CacheOutcome.WAITED, 0.25),
+    )
+    begin = time.thread_time()
+    for token_id in (A, B):
+        rows(session, (token_id,))
+        session.preview((token_id,))
+        session.confirm()
+    passed = time.thread_time() - begin
+    observation = session.close()
+    assert (observation.core, observation.cache, observation.prepare_seconds) == (
+        "some core",
+        CacheOutcome.WAITED,
+        0.25,
+    )
+    assert observation.mask_seconds > 0
+    assert observation.matcher_seconds > 0
+    assert observation.mask_seconds + observation.matcher_seconds <= passed
 
 
 def test_an_unconstrained_output_has_no_masks_and_no_observation():
