@@ -179,6 +179,11 @@ def test_keys_differ_exactly_where_the_compiled_thing_does():
     compiled.append(compiler.compile(choice(["a", "bc"])))
     compiled.append(compiler.compile(choice(["ab", "c"])))
     compiled.append(other.compile(OutputConstraint.regex("ab")))
+    for text in ("ab ", " ab", "ab\n", "b", 'root ::= "ab"'):
+        compiled.append(compiler.compile(OutputConstraint.regex(text)))
+    compiled.append(compiler.compile(OutputConstraint.regex("b"), framing="a"))
+    compiled.append(compiler.compile(OutputConstraint.grammar('root ::= "ab"')))
+    compiled.append(compiler.compile(OutputConstraint.grammar('root ::= "ab" ')))
     assert [outcome for _, outcome in compiled] == [CacheOutcome.BUILT] * len(compiled)
     assert len({entry.key for entry, _ in compiled}) == len(compiled)
     again = compiler.compile(choice(["bc", "a", "a"]))

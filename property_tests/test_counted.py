@@ -5,10 +5,12 @@ import re
 
 import numpy as np
 import pytest
+from llguidance import LLParserLimits
 
 from engine.errors import ErrorKind, LimitExceeded
 from engine.request import OutputConstraint
 from engine.text.compiler import ConstraintCompiler
+from engine.text.cores import llguidance_core
 from engine.text.cores.fusion import fuse, nonempty
 from engine.text.cores.positions import Fused, find_lost_parse
 from engine.text.cores.select import CORE_NAMES, LLGUIDANCE, XGRAMMAR, XGRAMMAR_DYNAMIC, plan
@@ -134,6 +136,25 @@ def test_the_choice_of_a_core():
         with pytest.raises(LimitExceeded) as refused:
             chosen(f'root ::= "(" root ")" | {too_far}')
         assert refused.value.limit == "unfused_repeat_count"
+
+
+@pytest.mark.clause("CACHE-13", "SAFE-6")
+def test_deep_loops_go_where_they_are_cheap_or_are_refused():
+    deep = "(" * 9 + '"a"' + ' "b")*' * 9
+    assert chosen(f"root ::= {deep}") == LLGUIDANCE
+    assert chosen(f'root ::= "(" root ")" | {"(" * 4}"a"{" [b])*" * 4}') == XGRAMMAR
+    with pytest.raises(LimitExceeded) as refused:
+        chosen('root ::= "(" ' + "(" * 9 + 'root "a"' + ' "b")*' * 9 + ' ")" | "c"')
+    assert refused.value.limit == "loop_depth"
+
+
+@pytest.mark.clause("SAFE-6")
+def test_counts_that_use_up_the_lexer_are_a_typed_limit(monkeypatch):
+    """The fuel is made small: over a large vocabulary (([^a]|ab){0,90}|([a-z]-){0,90}){0,90} uses it up."""
+    monkeypatch.setattr(llguidance_core, "LIMITS", LLParserLimits(step_lexer_fuel=50))
+    with pytest.raises(LimitExceeded) as refused:
+        ConstraintCompiler(toy_vocabulary()).compile(OutputConstraint.regex("(([^a]|ab){0,9}|[a-z]-){0,9}"))
+    assert refused.value.limit == "lexer_fuel"
 
 
 def terminals(source):

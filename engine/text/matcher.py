@@ -24,23 +24,26 @@ class _State(enum.Enum):
     LOOK_AHEAD = "a look-ahead is open"
 
 
+# Looked up once: an enum's members cost as much as the test they are used in, and this is the hot path.
+IDLE, PREVIEW, LOOK_AHEAD = _State.IDLE, _State.PREVIEW, _State.LOOK_AHEAD
+
+
 class Matcher:
-    """A core matcher with its transaction; `num_*` count what it has done, for observation."""
+    """A core matcher with its transaction; `num_*` count what it has done, for observation.
+
+    `never_stuck`: every reachable state has a legal token, because each byte of UTF-8 is a token by itself.
+    """
 
     def __init__(self, core: CoreMatcher, vocab_size: int) -> None:
         self._core = core
-        self._state = _State.IDLE
+        self._state = IDLE
         self._num_provisional = 0
+        self.never_stuck = core.never_stuck
         self.vocab_size = vocab_size
         self.num_committed = 0
         self.num_fills = 0
         self.num_accepts = 0
         self.num_rollbacks = 0
-
-    @property
-    def never_stuck(self) -> bool:
-        """Whether every reachable state has a legal token: each byte of UTF-8 is a token by itself."""
-        return self._core.never_stuck
 
     @property
     def may_end(self) -> bool:
@@ -55,7 +58,7 @@ class Matcher:
     @property
     def previewing(self) -> bool:
         """Whether an output preview is open."""
-        return self._state is _State.PREVIEW
+        return self._state is PREVIEW
 
     def fill(self, row: Int32[Tensor, " words"]) -> None:
         """Write the legal set of the current state into a contiguous CPU row; all zero once terminated.
@@ -66,7 +69,7 @@ class Matcher:
 
     def fill_words(self, words: np.ndarray) -> None:
         """`fill` for the numpy view of a row, int32 of shape (words,)."""
-        if self._state is _State.PREVIEW:
+        if self._state is PREVIEW:
             raise TransactionError("masks were asked for while an output preview is open")
         if self._core.terminated:
             words[:] = 0
@@ -88,12 +91,13 @@ class Matcher:
 
     def begin_look_ahead(self) -> None:
         """Open a look-ahead; the caller closes it in a `finally`, as `look_ahead` does."""
-        self._require_idle()
-        self._state = _State.LOOK_AHEAD
+        if self._state is not IDLE:
+            raise TransactionError(self._state.value)
+        self._state = LOOK_AHEAD
 
     def end_look_ahead(self) -> None:
         """Take back everything accepted in the look-ahead. Raises TransactionError without one."""
-        if self._state is not _State.LOOK_AHEAD:
+        if self._state is not LOOK_AHEAD:
             raise TransactionError("there is no look-ahead to end")
         self._undo()
 
@@ -102,7 +106,7 @@ class Matcher:
 
         Raises TransactionError, CoreFault.
         """
-        if self._state is not _State.LOOK_AHEAD:
+        if self._state is not LOOK_AHEAD:
             raise TransactionError("a token was offered outside a look-ahead")
         return self._take(token_id)
 
@@ -113,7 +117,7 @@ class Matcher:
         (then nothing is open and the state is as before).
         """
         self._require_idle()
-        self._state = _State.PREVIEW
+        self._state = PREVIEW
         try:
             for index, token_id in enumerate(token_ids):
                 if not self._take(token_id):
@@ -127,11 +131,11 @@ class Matcher:
         """Make the open preview real; without one nothing changes. Checks nothing and cannot fail."""
         self.num_committed += self._num_provisional
         self._num_provisional = 0
-        self._state = _State.IDLE
+        self._state = IDLE
 
     def discard(self) -> None:
         """Take the open preview back. Raises TransactionError without one."""
-        if self._state is not _State.PREVIEW:
+        if self._state is not PREVIEW:
             raise TransactionError("there is no output preview to discard")
         self._undo()
 
@@ -151,11 +155,11 @@ class Matcher:
 
     def _undo(self) -> None:
         taken, self._num_provisional = self._num_provisional, 0
-        self._state = _State.IDLE
+        self._state = IDLE
         if taken:
             self.num_rollbacks += 1
             self._core.rollback(taken)
 
     def _require_idle(self) -> None:
-        if self._state is not _State.IDLE:
+        if self._state is not IDLE:
             raise TransactionError(self._state.value)

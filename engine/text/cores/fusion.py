@@ -8,7 +8,7 @@ from typing import cast
 
 import attrs
 
-from engine.text.cores.positions import Fused, TooLargeToProve, find_lost_parse
+from engine.text.cores.positions import Fused, TooLargeToProve, Work, find_lost_parse
 from engine.text.rules import (
     EPSILON,
     NOTHING,
@@ -33,6 +33,7 @@ from engine.text.rules import (
 )
 
 FORM_CAP = 2_000  # nodes of one rule's regular form
+FORMS_CAP = 40_000  # nodes put in for references before no further rule gets a form
 GROUP_CAP = 8  # rules of one recursion that are solved one by one
 ATTEMPTS = 40  # proofs tried before nothing is fused
 
@@ -48,10 +49,11 @@ def fuse(grammar: Grammar) -> Grammar:
         return Grammar({grammar.root: rule}, grammar.root)
     inlined = _with_forms(grammar)
     refused: set[Expr] = set()
+    work = Work()
     for _ in range(ATTEMPTS):
         marked, originals = _marked(inlined, refused)
         try:
-            lost = find_lost_parse(marked)
+            lost = find_lost_parse(marked, work)
         except TooLargeToProve:
             return grammar
         if lost is None:
@@ -85,8 +87,12 @@ def _with_forms(grammar: Grammar) -> Grammar:
 def _regular_forms(grammar: Grammar) -> dict[str, Expr]:
     """The regular form of every rule that has a small one; shared by no two references."""
     forms: dict[str, Expr] = {}
+    left = FORMS_CAP
     for group in components(grammar):
+        if left < 0:
+            break
         rules = {name: _put_in(grammar.rules[name], forms) for name in group}
+        left -= sum(_size(expr) for expr in rules.values())
         if any(ref not in rules for expr in rules.values() for ref in references(expr)):
             continue
         for name in group if len(group) <= GROUP_CAP else ():
@@ -94,6 +100,10 @@ def _regular_forms(grammar: Grammar) -> dict[str, Expr]:
             if form is not None:
                 forms[name] = form
     return forms
+
+
+def _size(expr: Expr) -> int:
+    return sum(1 for _ in walk(expr))
 
 
 def _put_in(expr: Expr, forms: dict[str, Expr]) -> Expr:

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-from engine.errors import CoreFault, ErrorKind, RefusedConstruct
+from engine.errors import CoreFault, ErrorKind, LimitExceeded, RefusedConstruct
 from engine.text.cores.base import Domain
 from engine.text.cores.fusion import fuse
 from engine.text.cores.positions import Fused
@@ -39,8 +39,9 @@ MARKER = b"\xff"  # the library spells a token number in a grammar with it; no t
 STUCK = "NoExtensionBias"  # how the library calls a state that no token of the vocabulary continues
 MATCHER_BYTES = 256 * 1024  # a matcher's lexer and parser at the start; the library reports no size
 NESTING = 32
+STEP_FUEL = 2_000_000  # what one mask may cost in the lexer, in the library's own unit
 LIMITS = LLParserLimits(
-    max_items_in_row=50_000, initial_lexer_fuel=2_000_000, step_lexer_fuel=2_000_000, step_max_items=500_000
+    max_items_in_row=50_000, initial_lexer_fuel=2_000_000, step_lexer_fuel=STEP_FUEL, step_max_items=500_000
 )
 
 
@@ -133,13 +134,29 @@ class LlguidanceCore:
         )
 
     def compile(self, grammar: Grammar) -> LlguidanceCompiled:
-        """Compile a trimmed grammar. Raises CoreFault."""
+        """Compile a trimmed grammar. Raises CoreFault, LimitExceeded, RefusedConstruct."""
         source = to_lark(grammar, self._vocabulary)
         text = LLMatcher.grammar_from_lark(source)
         pristine = LLMatcher(self.tokenizer, text, log_level=0, limits=LIMITS)
         if pristine.is_error():
             raise CoreFault(f"llguidance failed to compile a grammar: {_first_line(pristine.get_error())}")
+        self._require_first_mask(pristine.deep_copy())
         return LlguidanceCompiled(pristine, source, self._domain)
+
+    def _require_first_mask(self, probe: LLMatcher) -> None:
+        """Counted parts that overlap in many ways use up the lexer's fuel, a fixed amount, at once."""
+        words = np.empty(self._domain.num_words, dtype=np.int32)
+        probe.unsafe_compute_mask_ptr(words.__array_interface__["data"][0], words.nbytes)
+        if probe.is_error() and not probe.get_error().startswith(STUCK):
+            raise LimitExceeded(
+                ErrorKind.INVALID_GRAMMAR,
+                "the counted parts of the source overlap in too many ways",
+                found=_first_line(probe.get_error()),
+                allowed="smaller counts, or counted parts whose ends can be told",
+                limit="lexer_fuel",
+                value=STEP_FUEL + 1,
+                maximum=STEP_FUEL,
+            )
 
 
 def _by_number(data: bytes, token_id: int) -> bytes:

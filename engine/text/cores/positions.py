@@ -30,7 +30,7 @@ from engine.text.rules import (
 from engine.text.vocabulary import Vocabulary
 
 POSITION_CAP = 3_000
-PAIR_CAP = 300_000
+WORK_CAP = 300_000
 ANY_BYTE = (1 << 256) - 1
 
 
@@ -43,6 +43,19 @@ class Fused:
 
 class TooLargeToProve(Exception):
     """The automaton or its pairs pass a cap."""
+
+
+@attrs.define
+class Work:
+    """How many positions and pairs may still be looked at; shared by the proofs of one grammar."""
+
+    left: int = WORK_CAP
+
+    def spend(self, amount: int) -> None:
+        """Use some of it up. Raises TooLargeToProve."""
+        self.left -= amount
+        if self.left < 0:
+            raise TooLargeToProve
 
 
 @attrs.frozen
@@ -58,12 +71,12 @@ NO_STRING, EMPTY = _Span(), _Span(nullable=True)
 Link = Callable[[int, int], None]  # every position of the first set is followed by all of the second
 
 
-def find_lost_parse(grammar: Grammar) -> frozenset[Fused] | None:
+def find_lost_parse(grammar: Grammar, work: Work | None = None) -> frozenset[Fused] | None:
     """None when no parse is lost; otherwise the terminals that a parse may want to leave earlier.
 
     The grammar is trimmed and has no token terminals. Raises TooLargeToProve.
     """
-    automaton = _Automaton(_boundaries(grammar))
+    automaton = _Automaton(_boundaries(grammar), work or Work())
     spans = automaton.rule_spans(grammar)
     return automaton.disagreement(spans[grammar.root].first)
 
@@ -73,7 +86,7 @@ def tokens_compete(grammar: Grammar, vocabulary: Vocabulary) -> bool:
 
     Then one token has two readings, and no core keeps both. Raises TooLargeToProve.
     """
-    automaton = _Automaton(_boundaries(grammar), vocabulary)
+    automaton = _Automaton(_boundaries(grammar), Work(), vocabulary)
     first = automaton.rule_spans(grammar)[grammar.root].first
     tokens = automaton.token_positions
     follows = [(first, first), *((automaton.outer[p], automaton.outer[q]) for p, q in automaton.pairs(first))]
@@ -86,7 +99,7 @@ def boundary_widths(grammar: Grammar, bodies: Iterable[Expr]) -> list[int]:
 
     Few tokens of a vocabulary cross from one copy to the next where this number is small.
     """
-    automaton = _Automaton(_boundaries(grammar))
+    automaton = _Automaton(_boundaries(grammar), Work())
     spans = automaton.rule_spans(grammar)
     ends = [automaton.span(body, spans, None, lambda last, first: None) for body in bodies]
     return [min(automaton.leads_of(side).bit_count() for side in (end.first, end.last)) for end in ends]
@@ -125,7 +138,8 @@ def _ranges(leaf: Expr) -> Iterable[tuple[int, int]]:
 class _Automaton:
     """Positions with the characters they read; `inner` edges stay in a terminal, `outer` ones begin one."""
 
-    def __init__(self, boundaries: list[int], vocabulary: Vocabulary | None = None) -> None:
+    def __init__(self, boundaries: list[int], work: Work, vocabulary: Vocabulary | None = None) -> None:
+        self.work = work
         self.atom_of = {code: index for index, code in enumerate(boundaries)}
         self.vocabulary = vocabulary
         self.token_positions = 0
@@ -220,11 +234,13 @@ class _Automaton:
 
     def link_inner(self, last: int, first: int) -> None:
         """Edges inside one terminal."""
+        self.work.spend(last.bit_count())
         for position in _bits(last):
             self.inner[position] |= first
 
     def link_outer(self, last: int, first: int) -> None:
         """Edges from the end of one terminal to the beginning of the next."""
+        self.work.spend(last.bit_count())
         for position in _bits(last):
             self.outer[position] |= first
 
@@ -252,18 +268,14 @@ class _Automaton:
         overlap = self.overlaps()
         seen = [0] * len(self.owner)
         waiting: list[tuple[int, int]] = []
-        num_found = 0
 
         def meet(lefts: int, rights: int) -> None:
-            nonlocal num_found
             for left in _bits(lefts):
                 new = rights & overlap[left] & ~seen[left]
                 seen[left] |= new
                 found = [(left, right) for right in _bits(new)]
-                num_found += len(found) + 1
+                self.work.spend(len(found) + 1)
                 waiting.extend(found)
-            if num_found > PAIR_CAP:
-                raise TooLargeToProve
 
         meet(start, start)
         while waiting:

@@ -8,9 +8,10 @@ llguidance reads a counted expression as one terminal of its lexer in under 0.1 
 that the longest match loses nothing; read character by character it costs 10 ms and more. So:
 
 1. token terminals: xgrammar, and refused where a token and characters compete (no core keeps both readings);
-2. no count past one: xgrammar, eager while few states see much of the vocabulary, else with masks on demand;
-3. every count in a fused terminal, or with few bytes at the seam between two copies: llguidance;
-4. else short counts of single classes: xgrammar; very short counts: llguidance; longer: LimitExceeded.
+2. loops deep inside each other: llguidance, if fusion leaves few levels, else LimitExceeded;
+3. no count past one: xgrammar, eager while few states see much of the vocabulary, else with masks on demand;
+4. every count in a fused terminal, or with few bytes at the seam between two copies: llguidance;
+5. else short counts of single classes: xgrammar; very short counts: llguidance; longer: LimitExceeded.
 """
 
 import attrs
@@ -18,7 +19,7 @@ import attrs
 from engine.errors import ErrorKind, LimitExceeded, RefusedConstruct, RequestError
 from engine.text.cores.fusion import fuse, with_loops
 from engine.text.cores.positions import TooLargeToProve, boundary_widths, tokens_compete
-from engine.text.rules import Bytes, Chars, Grammar, Repeat, features, walk
+from engine.text.rules import Bytes, Chars, Expr, Grammar, Ref, Repeat, components, features, fold, walk
 from engine.text.shape import count_of
 from engine.text.vocabulary import Vocabulary
 
@@ -27,6 +28,7 @@ CORE_NAMES = (XGRAMMAR, XGRAMMAR_DYNAMIC, LLGUIDANCE)
 EAGER_STATES = 150  # states that see much of the vocabulary, at up to 5 ms each
 EAGER_BYTES = 30_000  # bytes of literals: 0.05 ms each
 WIDE_CLASS = 16  # characters from which on a class sees much of the vocabulary
+LOOP_DEPTH = 5  # repetitions inside each other: xgrammar's masks take 0.2 s at 4 levels and 2 s at 8
 NARROW_SEAM = 16  # first bytes: few tokens cross such a seam
 UNROLLED_CLASSES = 100  # copies of single classes that xgrammar may write out, at up to 5 ms each
 UNFUSED_COUNT = 8  # copies that llguidance may try character by character within 50 ms a mask
@@ -54,8 +56,10 @@ def plan(grammar: Grammar, vocabulary: Vocabulary, kind: ErrorKind, *, forced: s
         return Plan(forced, grammar)
     if facts.has_tokens:
         return Plan(XGRAMMAR, grammar)
+    if _loop_depth(grammar) > LOOP_DEPTH:
+        return Plan(_core_for_deep_loops(grammar, kind), grammar)
     if not facts.counted_repeats:
-        looped = with_loops(grammar)
+        looped = with_loops(grammar) if facts.recursive else grammar
         return Plan(XGRAMMAR if _is_cheap_to_build(looped) else XGRAMMAR_DYNAMIC, looped)
     return Plan(_core_for_counts(grammar, kind), grammar)
 
@@ -68,6 +72,36 @@ def _is_cheap_to_build(grammar: Grammar) -> bool:
         elif isinstance(node, Bytes):
             narrow += len(node.data)
     return wide <= EAGER_STATES and narrow <= EAGER_BYTES
+
+
+def _loop_depth(grammar: Grammar) -> int:
+    """How deep repetitions stand inside repetitions, through rules too, once around a recursion."""
+    depths: dict[str, int] = {}
+
+    def visit(node: Expr, parts: list[int]) -> int:
+        inside = max(parts, default=0)
+        if isinstance(node, Ref):
+            return depths.get(node.name, 0)
+        return inside + (isinstance(node, Repeat) and node.max != 1)
+
+    for name in (name for group in components(grammar) for name in group):
+        depths[name] = fold(grammar.rules[name], visit)
+    return depths[grammar.root]
+
+
+def _core_for_deep_loops(grammar: Grammar, kind: ErrorKind) -> str:
+    depth = _loop_depth(fuse(grammar))
+    if depth <= LOOP_DEPTH:
+        return LLGUIDANCE
+    raise LimitExceeded(
+        kind,
+        "repetitions stand too deep inside each other",
+        found=f"{depth} levels",
+        allowed=f"at most {LOOP_DEPTH}",
+        limit="loop_depth",
+        value=depth,
+        maximum=LOOP_DEPTH,
+    )
 
 
 def _core_for_counts(grammar: Grammar, kind: ErrorKind) -> str:

@@ -7,6 +7,7 @@ Completion is decided here and not by the library's stop tokens: an EOS id is le
 
 from collections.abc import Iterable
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import xgrammar
@@ -48,9 +49,12 @@ class XgrammarMatcher:
         self.never_stuck = compiled.domain.never_stuck
         self._last_word_bits = compiled.domain.last_word_bits
         self._inner = inner
-        self._fill = inner.fill_next_token_bitmask
-        self._accept = inner.accept_token
-        self._is_completed = inner.is_completed
+        handle: Any = (
+            inner._handle
+        )  # what the library's Python methods call: on a small mask they cost a tenth
+        self._fill = handle.fill_next_token_bitmask
+        self._accept = handle.accept_token
+        self._is_completed = handle.is_completed
         self._wide = np.empty(compiled.wide_words, np.int32) if compiled.wide_words else None
         self.terminated = ended
 
@@ -62,7 +66,7 @@ class XgrammarMatcher:
         """Write the legal set; the library writes the EOS bits where the root is complete."""
         wide = words if self._wide is None else self._wide
         try:
-            self._fill(wide)
+            self._fill(wide, 0, False)
         except RuntimeError as error:
             raise CoreFault(f"xgrammar failed to fill a mask: {error}") from error
         if wide is not words:
@@ -79,7 +83,7 @@ class XgrammarMatcher:
         if token_id in self._domain.ungenerable_ids:
             return False
         try:
-            return self._accept(token_id)
+            return self._accept(token_id, False)
         except RuntimeError as error:
             raise CoreFault(f"xgrammar failed to accept token {token_id}: {error}") from error
 
