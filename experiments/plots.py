@@ -1,7 +1,7 @@
 """The plots of the verification report, drawn from the `series` of the verdicts; legible on a phone.
 
 A verdict may carry `series["law"]` = {labels, counts, probs, what} and `series["acceptance"]` = {reached,
-accepted, probs | None}: counts, never frequencies, so that the error bars are computed here, in one way.
+accepted}: counts, never frequencies, so that the error bars are computed here, in one way.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def _draw_laws(laws: Sequence[Verdict], file: Path, about: str) -> Picture:
     for axis, verdict in zip(axes[:, 0], laws, strict=True):
         _law_panel(axis, verdict, verdict.series["law"])
     what = laws[0].series["law"].get("what", "outcome")
-    axes[-1, 0].set_xlabel(what)
+    axes[-1, 0].set_xlabel(f"{what} {laws[0].check.partition('(')[2].rstrip(')')}".rstrip())
     figure.supylabel("probability", fontsize=10)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     axes[0, 0].legend(handles[::-1], labels[::-1], loc="upper right", frameon=False, fontsize=9, ncols=2)
@@ -139,12 +139,10 @@ def _draw_acceptance(chains: Sequence[Verdict], file: Path, about: str) -> Pictu
         colour = COLOURS.get(verdict.path, "0.5")
         label = f"{verdict.path} (n = {int(reached[0]):,})"
         axis.errorbar(places, share, bars, fmt="o-", ms=5, lw=1.2, capsize=3, color=colour, label=label)
-        if series.get("probs") is not None:
-            axis.scatter(places, series["probs"], marker="_", s=160, lw=2, color="black", zorder=3)
     axis.set_xticks(range(1, 1 + max(len(v.series["acceptance"]["reached"]) for v in chains)))
     axis.set_xlabel("draft position in the verification window")
     axis.set_ylabel("accepted / reached")
-    axis.set_ylim(0, 1.02)
+    axis.set_ylim(0, min(1.02, 1.1 * axis.get_ylim()[1]))
     axis.grid(axis="y", alpha=0.3)
     figure.legend(loc="outside lower center", frameon=False, fontsize=9, ncols=2)
     axis.set_title(about, fontsize=9, color="0.35")
@@ -152,7 +150,7 @@ def _draw_acceptance(chains: Sequence[Verdict], file: Path, about: str) -> Pictu
     pyplot.close(figure)
     caption = (
         "Share of drafts accepted at each position of the window, given that the position was reached, with "
-        "95 % Wilson intervals; n is the number of drafts at position 1. Where the oracle knows the exact "
-        "value, a black mark shows it. The drafters are bad on purpose: they draft illegal tokens, too."
+        "95 % Wilson intervals; n is the number of drafts at position 1. The drafters are bad on purpose "
+        "(illegal tokens, ids out of range, early ends), so a low share is no fault."
     )
     return Picture(file.name, "Acceptance by draft position", caption)

@@ -153,7 +153,7 @@ def _troubles(verdicts: Sequence[Verdict]) -> list[str]:
     bad = [verdict for verdict in verdicts if verdict.status is not Status.PASS]
     if not bad:
         return []
-    lines = ["## Not passed", ""]
+    lines = ["## Not passed, or left out", ""]
     for verdict in bad:
         words = _inline(explanation(verdict))
         lines.append(
@@ -163,11 +163,11 @@ def _troubles(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _gate_section(name: str, members: Sequence[Verdict]) -> list[str]:
-    questions = {gate.name: gate.question for gate in GATES}
-    clauses = sorted({clause for verdict in members for clause in verdict.clauses})
+    gate = next((gate for gate in GATES if gate.name == name), None)
+    clauses = sorted({clause for verdict in members for clause in verdict.clauses}, key=_natural)
     lines = [f"### {name}", ""]
-    if name in questions:
-        lines += [questions[name], ""]
+    if gate is not None:
+        lines += [f"{gate.question} n counts {gate.unit}.", ""]
     lines += [
         "| path | check | verdict | n | could have seen | worst error | s |",
         "|---|---|---|--:|---|--:|--:|",
@@ -181,6 +181,11 @@ def _gate_section(name: str, members: Sequence[Verdict]) -> list[str]:
     if clauses:
         lines += ["", f"Clauses: {', '.join(clauses)}."]
     return [*lines, ""]
+
+
+def _natural(clause: str) -> tuple[str, int]:
+    group, _, number = clause.rpartition("-")
+    return group, int(number)
 
 
 def _inline(text: str) -> str:

@@ -31,10 +31,17 @@ def run_job(job: Job) -> list[Verdict]:
         verdicts = list(job.gate.load()(**job.arguments))
         if not verdicts:
             raise RuntimeError("the gate returned no verdict, so it has shown nothing")
-        return [_with_job(verdict, job) for verdict in verdicts]
+        return [_with_job(verdict, job) for verdict in _timed(verdicts, time.perf_counter() - started)]
     except Exception as error:
         seconds = time.perf_counter() - started
         return [_broken_off(job, f"raised {type(error).__name__}", readable_traceback(error)).timed(seconds)]
+
+
+def _timed(verdicts: list[Verdict], seconds: float) -> list[Verdict]:
+    """Checks that did not take their own time share what is left of the job's equally."""
+    untimed = [verdict for verdict in verdicts if not verdict.seconds]
+    left = max(0.0, seconds - sum(verdict.seconds for verdict in verdicts))
+    return [v if v.seconds else v.timed(left / len(untimed)) for v in verdicts]
 
 
 def readable_traceback(error: BaseException) -> str:

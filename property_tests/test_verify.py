@@ -30,7 +30,7 @@ def lawful(*, seed, path="all"):
     generator = np.random.default_rng([seed, len(path)])
     counts = generator.multinomial(500, [0.5, 0.3, 0.2])
     series = {"law": {"labels": ["a", "b", "c"], "counts": counts, "probs": [0.5, 0.3, 0.2], "what": "token"}}
-    series["acceptance"] = {"reached": [100, 60], "accepted": [60, 30], "probs": None}
+    series["acceptance"] = {"reached": [100, 60], "accepted": [60, 30]}
     visible = Visible("total variation 0.1", 0.1)
     return [passed("lawful", "law", path=path, n=500, visible=visible, worst_error=0.01, series=series)]
 

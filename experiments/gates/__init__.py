@@ -43,6 +43,8 @@ class Scope:
 class Gate:
     """One gate: `entry` is "module:function"; `takes` are the parts of the scope it is called with.
 
+    `unit` is what its n counts, in the plural.
+
     `sizes` maps a size to the gate's own keyword arguments. Rows of the table have their own sizes where the
     cost depends on it: a key "quick/triton" or "quick/qwen3.5" or "quick/triton/qwen3.5" adds to "quick".
     A text in place of sizes is the reason why the gate is skipped there.
@@ -53,6 +55,7 @@ class Gate:
     name: str
     question: str
     entry: str
+    unit: str = "cases"
     takes: tuple[str, ...] = ()
     sizes: Mapping[str, Mapping[str, Any] | str] = field(factory=dict)
     shards: Mapping[str, int] = field(factory=dict)
@@ -134,6 +137,7 @@ GATES: tuple[Gate, ...] = (
         name="exact ops",
         question="Do sampling, acceptance and the generator equal their oracles at every break point?",
         entry="experiments.gates.exact_verdicts:gate",
+        unit="rows given to an op",
         takes=("ops",),
         sizes={
             "quick": {"size": "quick"},
@@ -153,6 +157,7 @@ GATES: tuple[Gate, ...] = (
         name="sampled ops",
         question="Do rounds drawn with the real generator follow the exact law?",
         entry="experiments.gates.sampled_verdicts:gate",
+        unit="rounds",
         takes=("ops",),
         sizes={
             "quick": {"see": 0.06, "one_hot": 60_000, "sparse": 60_000},
@@ -166,6 +171,7 @@ GATES: tuple[Gate, ...] = (
         name="legal sets",
         question="Is every mask bit right for random grammars, regular expressions and choices?",
         entry="experiments.gates.legal_sets:gate",
+        unit="ids compared (rows, for the windows)",
         sizes={
             "quick": {"num_grammars": 60, "num_regexes": 40, "num_choices": 40, "num_windows": 120},
             "default": {"num_grammars": 1000, "num_regexes": 600, "num_choices": 600, "num_windows": 2400},
@@ -177,6 +183,7 @@ GATES: tuple[Gate, ...] = (
         name="transactions",
         question="Do preview, confirm, discard and look-ahead leave the state a fresh start would give?",
         entry="experiments.gates.transactions:gate",
+        unit="answers compared",
         sizes={"quick": {"scripts": 16}, "default": {"scripts": 120}, "full": {"scripts": 1200}},
         shards={"default": 2, "full": 8},
     ),
@@ -184,6 +191,7 @@ GATES: tuple[Gate, ...] = (
         name="paths",
         question="Does every decoding path give the tokens, and the law, of ordinary masked sampling?",
         entry="experiments.gates.paths:gate",
+        unit="requests",
         takes=("path", "ops", "vocab"),
         sizes={
             "quick": {"num_seeds": 2, "total_variation_seen": 0.05},
@@ -203,6 +211,7 @@ GATES: tuple[Gate, ...] = (
         name="triton paths",
         question="Does every path publish the same tokens with the Triton kernels as with torch?",
         entry="experiments.gates.triton_paths:gate",
+        unit="tokens",
         takes=("path", "vocab"),
         sizes={
             "quick": {"requests": 12, "max_tokens": 5},
@@ -218,6 +227,7 @@ GATES: tuple[Gate, ...] = (
         name="real vocabulary",
         question="Is every bit of all 248,320 ids right, and is sampling exact on rows that wide?",
         entry="experiments.gates.real_vocabulary:gate",
+        unit="bits compared (draws, for sampling)",
         takes=("ops",),
         sizes={
             "quick": {"rows": 4},
@@ -231,6 +241,7 @@ GATES: tuple[Gate, ...] = (
         name="triton equals torch",
         question="Do the Triton kernels give the ids of the torch reference on equal uniforms?",
         entry="experiments.gates.triton_equals_torch:gate",
+        unit="rows, rounds, or uniforms",
         takes=("vocab",),
         sizes={
             "quick": {"rows": 2, "rounds": 16},

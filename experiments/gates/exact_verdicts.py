@@ -26,7 +26,7 @@ CLAUSES = {
     "joint law": ("SPEC-8",),
 }
 VISIBLE = Visible("probability 1e-12", 1e-12)
-BITS = Visible("any bit", 2.0**-24)
+BITS = Visible("1 bit of 24", 2.0**-24)
 
 
 def gate(

@@ -16,6 +16,7 @@ from engine.request import OutputConstraint, SamplingSettings
 from engine.runtime.contract import RowResult
 from engine.runtime.engine import RequestHandle
 from engine.runtime.stats import SpecStats
+from engine.text.vocabulary import Vocabulary
 from experiments.gates.path_oracle import Target, Tokens, Twin
 from experiments.gates.path_world import A, B, C, Case, World, options, world
 from experiments.verdict import Verdict, Visible, failed, inconclusive, passed
@@ -125,7 +126,7 @@ def judge(
 ) -> Verdict:
     """Turn a tally into a verdict."""
     n = tally.joint.total()
-    facts = _facts(tally, law, path, n)
+    facts = _facts(tally, law, law_world.vocabulary, path, n)
     case = {"kind": "path law", "path": path, "ops": ops, "vocab": vocab, "seed": seed}
     try:
         for table, counts, pmf in _tables(tally, law, law_world, path):
@@ -141,7 +142,7 @@ def judge(
     return passed(NAME, CHECK, **facts)
 
 
-def _facts(tally: Tally, law: JointLaw, path: str, n: int) -> dict[str, Any]:
+def _facts(tally: Tally, law: JointLaw, vocabulary: Vocabulary, path: str, n: int) -> dict[str, Any]:
     seen = min_discrepancy_of_counts(n, law, false_fail_rate=TABLE_RATE, false_pass_rate=PASS_RATE)
     events = _events(tally.stats)
     return {
@@ -150,7 +151,7 @@ def _facts(tally: Tally, law: JointLaw, path: str, n: int) -> dict[str, Any]:
         "visible": Visible("total variation", seen),
         "worst_error": total_variation({cell: count / n for cell, count in tally.joint.items()}, law),
         "detail": ", ".join(f"{count} {name}" for name, count in events.items()),
-        "series": {"law": _law_series(tally, law), "acceptance": acceptance_series(tally.stats)},
+        "series": {"law": _law_series(tally, law, vocabulary), "acceptance": acceptance_series(tally.stats)},
         "clauses": ("SPEC-2", "SPEC-3", "SPEC-8", "SPECG-6", "SAMP-13"),
     }
 
@@ -206,14 +207,21 @@ def _events(stats: SpecStats) -> dict[str, int]:
     }
 
 
-def _law_series(tally: Tally, law: JointLaw) -> dict[str, Any]:
+def _law_series(tally: Tally, law: JointLaw, vocabulary: Vocabulary) -> dict[str, Any]:
     cells = sorted(law, key=lambda cell: -law[cell])
     return {
-        "labels": [" ".join(str(token_id) for token_id in cell) for cell in cells],
+        "labels": ["·".join(_label(vocabulary, token_id) for token_id in cell) for cell in cells],
         "counts": [tally.joint[cell] for cell in cells],
         "probs": [law[cell] for cell in cells],
-        "what": f"first {JOINT_LENGTH} token ids",
+        "what": f"first {JOINT_LENGTH} tokens",
     }
+
+
+def _label(vocabulary: Vocabulary, token_id: int) -> str:
+    """A token for the foot of a plot: its text, or which completion id it is."""
+    if token_id in vocabulary.eos_ids:
+        return f"end{vocabulary.eos_ids.index(token_id) + 1}"
+    return vocabulary.token_bytes[token_id].decode(errors="backslashreplace")
 
 
 def acceptance_series(stats: SpecStats) -> dict[str, Any]:

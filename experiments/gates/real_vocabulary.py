@@ -31,7 +31,7 @@ from oracles.masks import pack, unpack
 NAME = "real vocabulary"
 CORES = ("xgrammar", "llguidance")
 CAP = 20
-ONE_BIT = Visible("one wrong bit", 1.0)
+ONE_BIT = Visible("1 wrong bit", 1.0)
 MAX_SHOWN = 12
 CLAUSES = ("MASK-1", "VOC-2", "VOC-3", "VOC-4", "VOC-5", "VOC-6", "TEST2-4", "TEST2-5")
 SETTINGS = (
