@@ -154,7 +154,7 @@ def test_counts_that_use_up_the_lexer_are_a_typed_limit(monkeypatch):
     monkeypatch.setattr(llguidance_core, "LIMITS", LLParserLimits(step_lexer_fuel=50))
     with pytest.raises(LimitExceeded) as refused:
         ConstraintCompiler(toy_vocabulary()).compile(OutputConstraint.regex("(([^a]|ab){0,9}|[a-z]-){0,9}"))
-    assert refused.value.limit == "lexer_fuel"
+    assert refused.value.limit == "lexer_fuel" and refused.value.kind is ErrorKind.INVALID_REGEX
 
 
 def terminals(source):

@@ -154,7 +154,10 @@ class ConstraintCompiler:
         begin = time.perf_counter()
         grammar = trim(self._parse(constraint), kind=ERROR_KINDS[constraint.kind])
         chosen = plan(grammar, self.vocabulary, ERROR_KINDS[constraint.kind], forced=core)
-        compiled = self._cores.get(chosen.core_name).compile(chosen.grammar)
+        try:
+            compiled = self._cores.get(chosen.core_name).compile(chosen.grammar)
+        except RequestError as error:  # a core knows no kinds of sources
+            raise attrs.evolve(error, kind=ERROR_KINDS[constraint.kind]) from None
         return CompiledConstraint(
             key=key,
             core_name=chosen.core_name,
