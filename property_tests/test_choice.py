@@ -30,7 +30,7 @@ def test_order_and_repetition_leave_no_trace(listed, random):
 
 @pytest.mark.clause("CHOICE-1")
 @pytest.mark.parametrize(
-    "text", ['"', "\\", "\n", "\r\n", "\x00", "a\x00b", " a ", "]", "[a-z]", "é", "e\u0301", "#x"]
+    "text", ['"', "\\", "\n", "\r\n", "\x00", "a\x00b", " a ", "]", "[a-z]", "é", "e\u0301", "#x", "Aa", "É"]
 )
 def test_no_character_is_special(text):
     grammar = choice_grammar([text, text + "x"])

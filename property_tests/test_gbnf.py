@@ -348,3 +348,12 @@ def test_what_is_shown_of_a_long_source_is_short():
 
 def test_a_class_is_one_set():
     assert root_of("root ::= [c-da-b]") == Chars(((97, 100),))
+
+
+@pytest.mark.clause("GBNF-1")
+def test_a_dot_is_every_scalar_value_line_feeds_too():
+    everything = Chars(((0, 0xD7FF), (0xE000, 0x10FFFF)))
+    assert list(parse_gbnf("root ::= .", VOCABULARY).rules.values()) == [everything]
+    assert list(parse_gbnf("root ::= [^\\x00]", VOCABULARY).rules.values()) == [
+        Chars(((1, 0xD7FF), (0xE000, 0x10FFFF)))
+    ]

@@ -95,6 +95,16 @@ def test_spellings_of_one_grammar_give_equal_masks(seed):
     assert compare_masks(subject, [source, plain, other], max_prefixes=13)[1] is None
 
 
+PAIRS = [a + b for a in "abc012" for b in "abc0127"][:40]
+TWICE = (0, 1, 30, 39)
+FORTY_WORDS = [*(pair + "x" for pair in PAIRS), *("y" + PAIRS[i] for i in TWICE)]
+ALL_NAMES, TWICE_NAMES = (" | ".join(f"r{i}" for i in numbers) for numbers in (range(40), TWICE))
+FORTY_RULES = "".join(
+    [
+        f'root ::= ({ALL_NAMES}) "x" | "y" ({TWICE_NAMES})\n',
+        *(f'r{i} ::= "{pair}"\n' for i, pair in enumerate(PAIRS)),
+    ]
+)
 A_OR_E = Alt((Literal("a"), Literal("é")))
 SPELLED = {
     "a comment to the end of its line": ('root ::= "a" # | "b"\n', Literal("a")),
@@ -113,6 +123,8 @@ SPELLED = {
         CharClass(((97, 97),), negated=True),
     ),
     "NUL": ('root ::= "\\x00" "a"', Literal("\0a")),
+    "a count of a count": ('root ::= ("a"{2}){1,2}', Alt((Literal("aa"), Literal("aaaa")))),
+    "forty rules, some referred to twice": (FORTY_RULES, Alt(tuple(map(Literal, FORTY_WORDS)))),
 }
 
 
@@ -135,6 +147,9 @@ PATTERNS = {
     "\\u00e9a": Literal("éa"),
     "": Literal(""),
     "(a|)*": Repeat(Literal("a"), 0, None),
+    "(?:a{2}){1,2}": Alt((Literal("aa"), Literal("aaaa"))),
+    "(?:a{3}){0,2}b": Alt((Literal("b"), Literal("aaab"), Literal("aaaaaab"))),
+    "(?:a{2,3}){2}": Repeat(Literal("a"), 4, 6),
     "[\\]\\-a]": CharClass(((93, 93), (45, 45), (97, 97))),
 }
 

@@ -243,14 +243,6 @@ FAULTS: tuple[Fault, ...] = (
         "CHOICE-2",
     ),
     _choice(
-        "F235",
-        "choices keep their order",
-        "for data in sorted(encoded))",
-        "for data in sorted(encoded, key=lambda d: (len(d), d)))",
-        "CHOICE-3",
-        "CHOICE-1",
-    ),
-    _choice(
         "F236",
         "choices ignore case",
         "            return choice.encode()\n",
