@@ -54,9 +54,9 @@ def draw(verdicts: Sequence[Verdict], out: Path, about: str) -> list[Picture]:
     pictures = []
     with pyplot.rc_context(STYLE):
         if laws:
-            pictures.append(_draw_laws(laws, out / "law_against_oracle.png", about))
+            pictures.append(_draw_laws(laws, out / "law.png", about))
         if chains:
-            pictures.append(_draw_acceptance(chains, out / "acceptance_by_position.png", about))
+            pictures.append(_draw_acceptance(chains, out / "acceptance.png", about))
     return pictures
 
 
