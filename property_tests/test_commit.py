@@ -17,6 +17,9 @@ WORLD = world("toy")
 CONSTRAINED, FREE = CASES["choice"], CASES["free"]
 
 
+END = 99  # a completion id of the stub sessions: committed, not published
+
+
 class Log:
     """A program and sessions that write down what is done to them, and fail where they are told to."""
 
@@ -47,7 +50,8 @@ class Log:
                 self.open = True
                 from engine.runtime.contract import CommitDecision
 
-                return CommitDecision() if cancelled else CommitDecision(len(tokens), len(tokens))
+                published = len(tokens) - (tokens[-1:] == (END,))
+                return CommitDecision() if cancelled else CommitDecision(len(tokens), published)
 
             def confirm(self, upload_bytes=0):
                 log.calls.append(("confirm", row))
@@ -77,14 +81,14 @@ def commit(log, batch, cancelled=()):
 def test_order_is_preview_commit_confirm_publish():
     log = Log()
     batch = pending(
-        RowResult((1, 2)), RowResult(failure=RowFailure.DEAD_END), RowResult((3,)), RowResult((4,))
+        RowResult((1, 2)), RowResult(failure=RowFailure.DEAD_END), RowResult((3, END)), RowResult((4,))
     )
     published = commit(log, batch, cancelled={3})
     assert log.calls == [
         ("preview", 0),
         ("preview", 2),
         ("preview", 3),
-        ("commit", (2, 0, 1, 0)),
+        ("commit", (2, 0, 2, 0)),
         *[("confirm", row) for row in range(4)],
     ]
     assert published == [(0, (1, 2)), (1, ()), (2, (3,)), (3, ())]

@@ -10,6 +10,7 @@ from engine.errors import CoreFault, IntegrityError, RequestError
 from engine.request import CacheOutcome, OutputConstraint
 from engine.text import compiler as module
 from engine.text.compiler import ConstraintCompiler
+from engine.text.cores.select import CORE_NAMES
 from engine.text.vocabulary import toy_vocabulary
 
 VOCABULARY = toy_vocabulary()
@@ -260,3 +261,12 @@ def test_threads_compile_the_same_as_one_after_the_other():
         alone.new_matcher().fill(rows[0])
         compiled.new_matcher().fill(rows[1])
         assert torch.equal(rows[0], rows[1])
+
+
+@pytest.mark.clause("GBNF-8")
+@pytest.mark.parametrize("core", CORE_NAMES)
+def test_the_core_that_is_asked_for_compiles_and_matches(core):
+    compiled, _ = ConstraintCompiler(VOCABULARY).compile(DIGITS, core=core)
+    assert compiled.core_name == core
+    library = type(compiled.new_matcher()._core).__module__.rpartition(".")[2]
+    assert library == ("llguidance_core" if core == "llguidance" else "xgrammar_core")

@@ -1,6 +1,6 @@
 """Run checks in this process and say of each whether it passed, failed, or could not be judged.
 
-`python -m experiments.faults.child JOB` reads a job (JSON: checks, result) and writes one record per check
+`main([JOB])` reads a job (JSON: checks, result, stop_at_failure) and writes one record per check
 to the file `result` as soon as it ends, so that a process that dies still leaves what it had shown. A check
 fails by an assertion, a FAIL verdict, or an exception raised while it ran; a module that cannot be imported,
 an undefined name or a missing test is no evidence at all: outcome "error".
@@ -133,8 +133,11 @@ def main(arguments: list[str]) -> int:
     job: dict[str, Any] = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     with Path(job["result"]).open("a", encoding="utf-8") as out:
         for check in job["checks"]:
-            out.write(json.dumps(attrs.asdict(run_check(check))) + "\n")
+            outcome = run_check(check)
+            out.write(json.dumps(attrs.asdict(outcome)) + "\n")
             out.flush()
+            if job["stop_at_failure"] and outcome.outcome == "failed":
+                break
     return 0
 
 

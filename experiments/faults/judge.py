@@ -47,15 +47,21 @@ class Result:
 
 
 def run_checks(
-    nursery: Nursery, root: Path, checks: Sequence[str], limits: Mapping[str, float]
+    nursery: Nursery, root: Path, checks: Sequence[str], limits: Mapping[str, float], *, stop: bool = False
 ) -> list[Outcome]:
-    """Run `checks` in one fresh process inside the copy at `root`; a hang or a crash is an outcome too."""
+    """Run `checks` in one fresh process inside the copy at `root`; a hang or a crash is an outcome too.
+
+    With `stop` the checks behind the first failure are left out.
+    """
     result, job = root / "result.jsonl", root / "job.json"
     result.unlink(missing_ok=True)
-    job.write_text(json.dumps({"checks": list(checks), "result": str(result)}), encoding="utf-8")
+    order = {"checks": list(checks), "result": str(result), "stop_at_failure": stop}
+    job.write_text(json.dumps(order), encoding="utf-8")
     ended = nursery.run(root, job, sum(limits.get(check, BASELINE_LIMIT) for check in checks))
     lines = result.read_text(encoding="utf-8").splitlines() if result.exists() else []
     outcomes = [Outcome(**json.loads(line)) for line in lines]
+    if stop and outcomes and outcomes[-1].outcome == "failed":
+        return outcomes
     return outcomes + _unfinished(checks[len(outcomes) :], ended, root / "log.txt")
 
 
@@ -87,7 +93,13 @@ def baseline(nursery: Nursery, checks: Sequence[str], source: Path = SOURCE) -> 
     return outcomes
 
 
-def judge(nursery: Nursery, fault: Fault, unplanted: Mapping[str, Outcome], source: Path = SOURCE) -> Result:
+def judge(
+    nursery: Nursery,
+    fault: Fault,
+    unplanted: Mapping[str, Outcome],
+    source: Path = SOURCE,
+    stop: bool = False,
+) -> Result:
     """Plant one fault in a copy of its own and run the checks that claim it."""
     counting = [check for check in fault.checks if unplanted[check].outcome == "passed"]
     ignored = tuple(
@@ -106,7 +118,7 @@ def judge(nursery: Nursery, fault: Fault, unplanted: Mapping[str, Outcome], sour
         except PlantError as error:
             return Result(fault, Fate.ERROR, ignored, f"not planted: {error}")
         limits = {check: SLACK + 6 * unplanted[check].seconds for check in counting}
-        outcomes = run_checks(nursery, copy.root, counting, limits)
+        outcomes = run_checks(nursery, copy.root, counting, limits, stop=stop)
     return Result(fault, _fate(outcomes), tuple(outcomes) + ignored)
 
 
@@ -121,10 +133,14 @@ def run(
     faults: Sequence[Fault],
     *,
     num_workers: int = 2,
+    stop: bool = False,
     started: Callable[[str], None] = lambda label: None,
     source: Path = SOURCE,
 ) -> Iterator[Result]:
-    """Judge `faults`, `num_workers` at a time; yields each result as it comes."""
+    """Judge `faults`, `num_workers` at a time; yields each result as it comes.
+
+    With `stop` a fault's checks behind the one that kills it are left out.
+    """
     checks = sorted({check for fault in faults for check in fault.checks})
     started(f"{len(checks)} checks on the unplanted code")
     nurseries = [Nursery.start() for _ in range(num_workers)]
@@ -146,7 +162,9 @@ def run(
             for part in pool.map(lambda p: with_nursery(lambda n: baseline(n, p, source)), parts):
                 unplanted |= part
             futures = [
-                pool.submit(with_nursery, partial(judge, fault=fault, unplanted=unplanted, source=source))
+                pool.submit(
+                    with_nursery, partial(judge, fault=fault, unplanted=unplanted, source=source, stop=stop)
+                )
                 for fault in faults
             ]
             for future in as_completed(futures):
