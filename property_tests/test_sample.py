@@ -134,6 +134,7 @@ def test_a_legal_id_past_the_first_twenty_stays_reachable(impl):
         (HALF, 1 - 2**-24, 3),
         ((0.0, 1.0), 0.0, 3),  # u = 0 does not take an entry without mass
         ((0.25, 0.25), 0.75, 3),  # past the sum: the last
+        ((0.25, 0.0), 0.75, 7),  # past the sum: the last that has mass
     ],
 )
 def test_a_draw_by_hand(impl, probs, u, want):
