@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.ops import get_ops
-from engine.ops.sample import RowStatus, SamplingBatch, TargetLaw
+from engine.ops.sample import RowStatus, SamplingBatch, TargetLaw, first_above
 from engine.request import SamplingSettings
 from experiments.gates import exact_ops
 from experiments.gates.exact_laws import check_laws, edge_rows, row_groups, sampling_arguments
@@ -134,13 +134,29 @@ def test_a_legal_id_past_the_first_twenty_stays_reachable(impl):
         (HALF, 1 - 2**-24, 3),
         ((0.0, 1.0), 0.0, 3),  # u = 0 does not take an entry without mass
         ((0.25, 0.25), 0.75, 3),  # past the sum: the last
-        ((0.25, 0.0), 0.75, 7),  # past the sum: the last that has mass
     ],
 )
 def test_a_draw_by_hand(impl, probs, u, want):
     assert oracle.draw(Law((7, 3), probs), u) == want
     law = TargetLaw(torch.tensor([[7, 3]]), torch.tensor([probs], dtype=torch.float64), torch.tensor([0]))
     assert get_ops(impl).draw(law, torch.tensor([u], dtype=torch.float64)).tolist() == [want]
+
+
+@pytest.mark.clause("SPEC-9", "SAMP-9")
+@pytest.mark.parametrize(
+    "weights, goal, want",
+    [
+        ((0.25, 0.0, 0.0), 0.75, 0),  # past the sum: the last entry that has mass, not the last entry
+        ((0.25, 0.25, 0.0), math.inf, 1),
+        ((0.0, 0.5, 0.0), 0.0, 1),
+        ((0.0, 0.0, 0.0), 0.0, 0),
+        ((0.0, 0.0, 0.0), math.inf, 0),
+    ],
+)
+def test_a_choice_never_falls_on_an_entry_without_mass(weights, goal, want):
+    rows = torch.tensor([weights, (0.5, 0.0, 0.5)], dtype=torch.float64)
+    goals = torch.tensor([goal, 0.5], dtype=torch.float64)
+    assert first_above(rows, goals).tolist() == [want, 2]
 
 
 @pytest.mark.clause("SAMP-13", "SAMP-14")
