@@ -165,6 +165,7 @@ def test_observation_says_where_the_grammar_came_from_and_what_its_time_was():
         CacheOutcome.WAITED,
         0.25,
     )
+    assert observation.mask_upload_bytes == 0  # nobody said that a mask was copied
     assert observation.mask_seconds > 0
     assert observation.matcher_seconds > 0
     assert observation.mask_seconds + observation.matcher_seconds <= passed
