@@ -42,7 +42,7 @@ MIN_GROUP = 400
 NUM_LANES = 128
 CHUNK = 1024
 SETTINGS = SamplingSettings(temperature=1.0, top_k=3)  # a residual keeps two tokens: its coin matters
-TABLE_SEEDS = {"toy": 138, "qwen3.5": 0}  # tables under which every path meets every kind of event
+TABLE_SEEDS = {"toy": 138, "qwen3.5": 76}  # tables under which every path meets every kind of event
 LAW_CASE = Case(
     "law",
     OutputConstraint.grammar('root ::= ("a" | "b" | "ca")* ("bc" | "c")?'),
