@@ -24,6 +24,7 @@ MODULES = (
     "group_f_gbnf",
     "group_f_lowering",
     "group_h",
+    "group_triton",
 )
 
 # The catalogue's numbers by group; 200 and up are the project's own inventions.

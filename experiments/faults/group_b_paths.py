@@ -195,7 +195,7 @@ FAULTS: tuple[Fault, ...] = (
             "ops.uniforms(seeds, positions + j, Purpose.PROPOSAL)",
             "torch.rand(len(lanes), dtype=torch.float64)",
         ),
-        checks=("property_tests/test_layering.py", *TOGETHER),
+        checks=("property_tests/test_layering.py::test_randomness_is_an_argument", *TOGETHER),
         clauses=("SAMP-13",),
     ),
     fault(

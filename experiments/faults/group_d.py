@@ -221,7 +221,7 @@ FAULTS: tuple[Fault, ...] = (
     _move(
         "D206",
         "masks are handed out while a preview is open",
-        "        if self._state is _State.PREVIEW:\n"
+        "        if self._state is PREVIEW:\n"
         '            raise TransactionError("masks were asked for while an output preview is open")\n',
         "",
         "TXN-6",
@@ -229,15 +229,15 @@ FAULTS: tuple[Fault, ...] = (
     _move(
         "D207",
         "a preview may open inside a look-ahead",
-        "        self._require_idle()\n        self._state = _State.PREVIEW\n",
-        "        self._state = _State.PREVIEW\n",
+        "        self._require_idle()\n        self._state = PREVIEW\n",
+        "        self._state = PREVIEW\n",
         "TXN-6",
     ),
     _move(
         "D208",
         "a refused preview keeps the tokens before the refusal",
         "        except BaseException:\n            self._undo()\n            raise\n",
-        "        except BaseException:\n            self._state = _State.IDLE\n            raise\n",
+        "        except BaseException:\n            self._state = IDLE\n            raise\n",
         "TXN-4",
         "TXN-12",
     ),
@@ -258,8 +258,8 @@ FAULTS: tuple[Fault, ...] = (
     _move(
         "D211",
         "confirm leaves its tokens provisional",
-        "        self._num_provisional = 0\n        self._state = _State.IDLE\n",
-        "        self._state = _State.IDLE\n",
+        "        self._num_provisional = 0\n        self._state = IDLE\n",
+        "        self._state = IDLE\n",
         "TXN-4",
         "TXN-7",
     ),

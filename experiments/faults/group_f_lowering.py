@@ -88,10 +88,10 @@ FAULTS: tuple[Fault, ...] = (
         ),
         replace(
             XGRAMMAR,
-            "            return self._accept(token_id)\n",
+            "            return self._accept(token_id, False)\n",
             "            _bytes = self._compiled._compiled.tokenizer_info.decoded_vocab[token_id]\n"
             "            self.partial = _bytes[-1:] >= b'\\xc2'\n"
-            "            return self._accept(token_id)\n",
+            "            return self._accept(token_id, False)\n",
         ),
         replace(
             XGRAMMAR,

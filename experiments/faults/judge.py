@@ -18,7 +18,7 @@ from typing import TypeVar
 import attrs
 
 from experiments.faults.child import Outcome
-from experiments.faults.nursery import Nursery
+from experiments.faults.nursery import HEAVY, Nursery
 from experiments.faults.planting import Copy, Fault, PlantError
 
 T = TypeVar("T")
@@ -134,16 +134,18 @@ def run(
     *,
     num_workers: int = 2,
     stop: bool = False,
+    load: Sequence[str] = HEAVY,
     started: Callable[[str], None] = lambda label: None,
     source: Path = SOURCE,
 ) -> Iterator[Result]:
     """Judge `faults`, `num_workers` at a time; yields each result as it comes.
 
-    With `stop` a fault's checks behind the one that kills it are left out.
+    With `stop` a fault's checks behind the one that kills it are left out; `load` is what a process imports
+    before it forks.
     """
     checks = sorted({check for fault in faults for check in fault.checks})
     started(f"{len(checks)} checks on the unplanted code")
-    nurseries = [Nursery.start() for _ in range(num_workers)]
+    nurseries = [Nursery.start(load) for _ in range(num_workers)]
     idle: queue.SimpleQueue[Nursery] = queue.SimpleQueue()
     for nursery in nurseries:
         idle.put(nursery)

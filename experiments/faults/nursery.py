@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -36,9 +37,9 @@ class Nursery:
     process: subprocess.Popen[str]
 
     @classmethod
-    def start(cls) -> "Nursery":
-        """Start the process; it is ready when it answers."""
-        command = [sys.executable, "-P", str(Path(__file__).resolve())]
+    def start(cls, load: Sequence[str] = HEAVY) -> "Nursery":
+        """Start the process, which loads the modules named."""
+        command = [sys.executable, "-P", str(Path(__file__).resolve()), *load]
         pipe = subprocess.PIPE
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         return cls(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment))
@@ -89,7 +90,7 @@ def _wait(pid: int, limit: float) -> str:
 
 
 def _serve() -> None:
-    for name in HEAVY:
+    for name in sys.argv[1:]:
         try:
             __import__(name)
         except ImportError:

@@ -30,7 +30,10 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--quick",
         action="store_true",
-        help="the catalogue's own numbers, each up to the first check that fails",
+        help="the catalogue's own numbers only",
+    )
+    found.add_argument(
+        "--every-check", action="store_true", help="run every check that claims a fault, not up to the kill"
     )
     found.add_argument("--workers", type=int, default=2, help="faults tried at a time")
     found.add_argument("--out", type=Path, default=Path("reports"), help="where the reports go")
@@ -48,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.quick and not arguments.number:
         faults = [fault for fault in faults if fault.number < OWN]
     started = time.perf_counter()
-    results = _run_with_progress(console, faults, arguments.workers, arguments.quick)
+    results = _run_with_progress(console, faults, arguments.workers, not arguments.every_check)
     seconds = time.perf_counter() - started
     console.print(_matrix(results))
     whole = not (arguments.group or arguments.number)
