@@ -4,6 +4,7 @@
 accepted drafts, rejections, illegal drafts or bonuses proves nothing and is INCONCLUSIVE.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -72,8 +73,11 @@ def gate(
     `total_variation_seen` None leaves the law out (interpreted kernels are too slow for it); `law_vocab`
     judges the law on another vocabulary's tables than the exact checks.
     """
-    names = checks or tuple(CHECKS)
-    verdicts = [exact_verdict(check, path, ops, vocab, world(vocab), seed, num_seeds) for check in names]
+    verdicts, one_world = [], world(vocab)
+    for check in checks or tuple(CHECKS):
+        started = time.perf_counter()
+        verdict = exact_verdict(check, path, ops, vocab, one_world, seed, num_seeds)
+        verdicts.append(verdict.timed(time.perf_counter() - started))
     if total_variation_seen is not None:
         law_vocab = law_vocab or vocab
         law = check_law(
