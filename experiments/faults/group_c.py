@@ -8,6 +8,7 @@ MATCHER = "engine/text/matcher.py"
 XGRAMMAR = "engine/text/cores/xgrammar_core.py"
 LLGUIDANCE = "engine/text/cores/llguidance_core.py"
 WINDOWS = ("property_tests/test_masks.py::test_windows_against_fresh_matchers", "gate:legal sets")
+WINDOW = "engine/text/window.py"
 EDGES = ("property_tests/test_matcher.py",)
 CORES = ("gate:legal sets", "property_tests/test_language.py")
 
@@ -20,6 +21,11 @@ def _walk(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
 
 def _edge(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
     return fault(name, title, replace(MASKS, old, new), checks=EDGES, clauses=clauses)
+
+
+def _view(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
+    checks = ("property_tests/test_window.py",)
+    return fault(name, title, replace(WINDOW, old, new), checks=checks, clauses=clauses)
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -242,5 +248,72 @@ FAULTS: tuple[Fault, ...] = (
         "    flags = words.view(np.bool_)\n",
         "    flags = words.view(np.bool_)[:4]\n",
         "MASK-10",
+    ),
+    _view(
+        "C220",
+        "a boundary at the window's end leaves the bonus row in its phase",
+        "reached == start <= num_tokens and",
+        "reached == start < num_tokens and",
+        "WIN-2",
+        "WIN-3",
+    ),
+    _view(
+        "C221",
+        "a boundary at the window's end is not remembered",
+        "if start <= len(token_ids):",
+        "if start < len(token_ids):",
+        "WIN-3",
+        "WIN-20",
+    ),
+    _view(
+        "C222",
+        "an ending without a boundary ends the phase",
+        "if start <= len(token_ids):",
+        "if start <= len(token_ids) + 1:",
+        "WIN-3",
+        "WIN-19",
+    ),
+    _view(
+        "C223",
+        "content rules bind one token late",
+        "bound = token_ids[start:]",
+        "bound = token_ids[start + 1 :]",
+        "WIN-3",
+        "WIN-20",
+    ),
+    _view(
+        "C224",
+        "validation goes on behind a completion id",
+        "if self.matcher.terminated or not self.matcher.accept(token_id):",
+        "if not self.matcher.terminated and not self.matcher.accept(token_id):",
+        "WIN-11",
+    ),
+    _view(
+        "C225",
+        "validation ignores the phase before content",
+        "            if not self.phase.allows(token_id):\n                return index\n        with",
+        "            pass\n        with",
+        "WIN-11",
+    ),
+    _view(
+        "C226",
+        "a row of the phase before content is not filled",
+        "            self.phase.fill(rows[index])\n",
+        "",
+        "WIN-14",
+    ),
+    _view(
+        "C228",
+        "rows of content start from the window's first token",
+        "fill_window(self.matcher, token_ids[start:], out[start:])",
+        "fill_window(self.matcher, token_ids[: num_tokens - start], out[start:])",
+        "WIN-13",
+    ),
+    _view(
+        "C229",
+        "a refused window keeps what it took",
+        "        except CoreFault:\n            return False\n        self.matcher.confirm()\n",
+        "        except CoreFault:\n            self.phase.begin_content()\n            return False\n        self.matcher.confirm()\n",
+        "WIN-21",
     ),
 )

@@ -254,4 +254,42 @@ FAULTS: tuple[Fault, ...] = (
         checks=("property_tests/test_compiler.py",),
         clauses=("GBNF-8",),
     ),
+    fault(
+        "F290",
+        "terminals are fused without the proof",
+        replace(FUSION, "        if lost is None:\n", "        if lost is None or lost:\n"),
+        checks=("property_tests/test_counted.py", *LANGUAGE),
+        clauses=("GBNF-8", "GBNF-1"),
+    ),
+    fault(
+        "F291",
+        "a fused terminal is never empty",
+        replace(
+            FUSION,
+            "_optional(Fused(nonempty(regular)), is_nullable(regular))",
+            "_optional(Fused(nonempty(regular)), False)",
+        ),
+        checks=("property_tests/test_counted.py", *LANGUAGE),
+        clauses=("SERV-19", "REGEX-3"),
+    ),
+    fault(
+        "F292",
+        "a reference to a regular rule puts another rule in",
+        replace(
+            FUSION, "return fold(forms[node.name], _rebuilt)", "return fold(forms[max(forms)], _rebuilt)"
+        ),
+        checks=("property_tests/test_counted.py", *LANGUAGE),
+        clauses=("GBNF-1",),
+    ),
+    fault(
+        "F293",
+        "the cut of a UTF-8 range loses its last character",
+        replace(
+            AUTOMATON,
+            "            stack += [(cut + 1, high), (low, cut)]\n",
+            "            stack += [(cut + 1, high), (low, cut - 1)]\n",
+        ),
+        checks=("property_tests/test_rules.py", "property_tests/test_counted.py", *LANGUAGE),
+        clauses=("REGEX-5",),
+    ),
 )
