@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.errors import CoreFault, IntegrityError, RequestError
-from engine.request import CacheOutcome, OutputConstraint
+from engine.errors import CoreFault, ErrorKind, IntegrityError, LimitExceeded, RequestError
+from engine.request import CacheOutcome, ConstraintKind, OutputConstraint
 from engine.text import compiler as module
 from engine.text.compiler import ConstraintCompiler
 from engine.text.cores.select import CORE_NAMES
@@ -270,3 +270,26 @@ def test_the_core_that_is_asked_for_compiles_and_matches(core):
     assert compiled.core_name == core
     library = type(compiled.new_matcher()._core).__module__.rpartition(".")[2]
     assert library == ("llguidance_core" if core == "llguidance" else "xgrammar_core")
+
+
+@pytest.mark.clause("FAIL-4")
+@pytest.mark.parametrize(
+    ("constraint", "kind"),
+    [
+        (OutputConstraint(ConstraintKind.JSON_SCHEMA, "{}"), ErrorKind.UNSUPPORTED_JSON_SCHEMA),
+        (OutputConstraint(ConstraintKind.JSON_OBJECT), ErrorKind.UNSUPPORTED_JSON_SCHEMA),
+        (OutputConstraint(ConstraintKind.CHOICE, "a", ("a",)), ErrorKind.INVALID_CHOICE),
+        (OutputConstraint(ConstraintKind.REGEX, "a", ("a",)), ErrorKind.INVALID_REGEX),
+    ],
+)
+def test_a_kind_without_a_parser_or_with_both_sources_is_refused(constraint, kind):
+    with pytest.raises(RequestError) as refused:
+        ConstraintCompiler(toy_vocabulary()).compile(constraint)
+    assert refused.value.kind == kind
+
+
+def test_a_list_past_the_limit_is_refused_before_it_gets_a_key():
+    compiler = ConstraintCompiler(toy_vocabulary())
+    with pytest.raises(LimitExceeded):
+        compiler.compile(OutputConstraint.choice([str(number) for number in range(100_000)]))
+    assert compiler.counts.failed == 0

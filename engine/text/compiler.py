@@ -14,9 +14,9 @@ from functools import cached_property
 
 import attrs
 
-from engine.errors import ErrorKind, IntegrityError, RequestError
+from engine.errors import ErrorKind, IntegrityError, RefusedConstruct, RequestError
 from engine.request import CacheOutcome, ConstraintKind, OutputConstraint
-from engine.text.choice import choice_grammar
+from engine.text.choice import choice_grammar, normalized_choices
 from engine.text.cores import llguidance_core, xgrammar_core
 from engine.text.cores.base import CompiledCore, Core
 from engine.text.cores.select import LLGUIDANCE, XGRAMMAR_DYNAMIC, plan
@@ -108,6 +108,7 @@ class ConstraintCompiler:
         `core` forces a core by name instead of the rule in `select`. Raises RequestError for a source that
         cannot be served exactly, each time the same; CoreFault, IntegrityError.
         """
+        _check_entry(constraint)
         key = self._key(constraint, framing, core)
         with self._lock:
             kept = self._kept.get(key)
@@ -196,7 +197,7 @@ class ConstraintCompiler:
 
     def _key(self, constraint: OutputConstraint, framing: str, core: str | None) -> str:
         """SHA-256 (hex) over length-prefixed parts, so that no two lists of parts run together."""
-        choices = sorted(set(constraint.choices))
+        choices = normalized_choices(constraint.choices) if constraint.choices else ()
         parts = [constraint.kind.value, constraint.source, framing, core or "", *self._identity, *choices]
         digest = hashlib.sha256()
         for part in parts:
@@ -208,6 +209,25 @@ class ConstraintCompiler:
     def _identity(self) -> tuple[str, ...]:
         versions = (f"xgrammar {xgrammar_core.VERSION}", f"llguidance {llguidance_core.VERSION}")
         return (self.vocabulary.fingerprint, *versions)
+
+
+def _check_entry(constraint: OutputConstraint) -> None:
+    """Refuse what no parser here takes."""
+    if constraint.kind not in ERROR_KINDS:
+        raise RefusedConstruct(
+            ErrorKind.UNSUPPORTED_JSON_SCHEMA,
+            "this version does not serve this kind of constraint",
+            found=constraint.kind.value,
+            allowed=", ".join(ERROR_KINDS),
+        )
+    kind = ERROR_KINDS[constraint.kind]
+    if constraint.source if constraint.kind is ConstraintKind.CHOICE else constraint.choices:
+        raise RequestError(
+            kind,
+            "a constraint has a source text or a list of choices, by its kind",
+            found="the other one",
+            allowed="choices for a choice, a source for everything else",
+        )
 
 
 class _Cores:
