@@ -220,10 +220,10 @@ def _check_entry(constraint: OutputConstraint) -> None:
             found=constraint.kind.value,
             allowed=", ".join(ERROR_KINDS),
         )
-    kind = ERROR_KINDS[constraint.kind]
-    if constraint.source if constraint.kind is ConstraintKind.CHOICE else constraint.choices:
+    other_source = constraint.source if constraint.kind is ConstraintKind.CHOICE else constraint.choices
+    if other_source:
         raise RequestError(
-            kind,
+            ERROR_KINDS[constraint.kind],
             "a constraint has a source text or a list of choices, by its kind",
             found="the other one",
             allowed="choices for a choice, a source for everything else",
