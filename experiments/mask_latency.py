@@ -180,7 +180,7 @@ def walk_both(
     their own code in the processor's caches, and the state that is measured is still a new one.
     """
     (matcher, still), (raw, still_raw) = matchers, raws
-    window = torch.zeros((NUM_DRAFTS + 1, words_for(matcher.vocab_size)), dtype=torch.int32)
+    window = torch.zeros((NUM_DRAFTS + 1, words_for(matcher.vocab_size)), dtype=torch.int32).numpy()
     for index, token_id in enumerate(token_ids):
         drafts = token_ids[index : index + NUM_DRAFTS]
         for ours in (True, False) if index % 2 else (False, True):

@@ -24,7 +24,7 @@ def break_fills(handle, after):
     def fill(drafts, out, banned=None):
         states = real(drafts, out, banned)
         if next(count) >= after:
-            out.fill_(-1)
+            out[:] = -1
             raise CoreFault("the core died")
         return states
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
+import numpy as np
 from jaxtyping import Float32, Float64, Int32, Int64
 from torch import Tensor
 
@@ -93,7 +94,7 @@ class MaskProvider(Protocol):
     """The batch's sessions, lent to a program for one call."""
 
     def fill(
-        self, row: int, drafts: Sequence[int], out: Int32[Tensor, "positions words"]
+        self, row: int, drafts: Sequence[int], out: Int32[np.ndarray, "positions words"]
     ) -> tuple[PositionState, ...]:
         """Write the legal sets along `drafts` for compact row `row`; every row of `out` is written.
 

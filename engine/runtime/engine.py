@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import attrs
-import torch
+import numpy as np
 from jaxtyping import Int32
-from torch import Tensor
 
 from engine.errors import ErrorKind, IntegrityError, RequestError
 from engine.request import FinishReason, GenerationResult, RequestOptions, SamplingSettings
@@ -73,7 +72,7 @@ class LentMasks:
         self._sessions: Sequence[OutputSession] | None = sessions
 
     def fill(
-        self, row: int, drafts: Sequence[int], out: Int32[Tensor, "positions words"]
+        self, row: int, drafts: Sequence[int], out: Int32[np.ndarray, "positions words"]
     ) -> tuple[PositionState, ...]:
         """Write the legal sets of one row along its drafts."""
         if self._sessions is None:
@@ -143,7 +142,7 @@ class Engine:
         return session
 
     def _refuse_dead_start(self, session: OutputSession, settings: SamplingSettings) -> None:
-        words = torch.empty((1, words_for(self._vocabulary.size)), dtype=torch.int32)
+        words = np.empty((1, words_for(self._vocabulary.size)), dtype=np.int32)
         banned = settings.banned_token_ids
         state = session.fill((), words, pack_ids(banned, self._vocabulary.size) if banned else None)[0]
         if state is not PositionState.READY:

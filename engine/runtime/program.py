@@ -32,7 +32,7 @@ from engine.runtime.contract import (
 )
 from engine.runtime.lanes import Lanes, batch_bans, batch_bias, batch_counts
 from engine.runtime.outcome import Window, read_results, with_dead_ends
-from engine.text.masks import PositionState, words_for
+from engine.text.masks import PositionState, words_for, write_filler
 
 
 @attrs.frozen(eq=False)
@@ -67,6 +67,7 @@ class TwoPhaseProgram:
         self._lanes = Lanes(num_lanes, vocab_size)
         num_rows = num_lanes * (drafter.num_drafts + 1)
         self._bitmask = torch.zeros((num_rows, words_for(vocab_size)), dtype=torch.int32)
+        self._bitmask_view = self._bitmask.numpy()  # the same memory: slicing it costs a tenth
         self._pending: PendingBatch | None = None
 
     # --- lanes ----------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ class TwoPhaseProgram:
         bitmask = self._bitmask[: len(rows) * forward.stride]
         states, faults = [], set()
         for i, drafts in enumerate(forward.drafts.ids):
-            out = bitmask[i * forward.stride : (i + 1) * forward.stride]
+            out = self._bitmask_view[i * forward.stride : (i + 1) * forward.stride]
             try:
                 states.append(
                     masks.fill(i, drafts, out)
@@ -173,8 +174,7 @@ class TwoPhaseProgram:
                 )
             except CoreFault:
                 faults.add(i)
-                out.zero_()
-                out[:, 0] = 1  # a safe filler: the row commits nothing
+                write_filler(out)  # the row commits nothing
                 states.append(_all(forward, PositionState.DEAD_END))
         return Window(bitmask, torch.tensor(constrained), tuple(states), frozenset(faults))
 

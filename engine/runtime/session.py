@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 import attrs
+import numpy as np
 from jaxtyping import Int32
 from torch import Tensor
 
@@ -73,7 +74,7 @@ class OutputSession:
     def fill(
         self,
         drafts: Sequence[int],
-        out: Int32[Tensor, "positions words"],
+        out: Int32[np.ndarray, "positions words"],
         banned: Int32[Tensor, " words"] | None = None,
     ) -> tuple[PositionState, ...]:
         """Write the legal sets along `drafts`; the matcher is as before afterwards, on exceptions too."""

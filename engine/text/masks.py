@@ -38,17 +38,18 @@ def words_for(vocab_size: int) -> int:
 def fill_window(
     matcher: Matcher,
     drafts: Sequence[int],
-    out: Int32[Tensor, "positions words"],
+    out: Int32[Tensor, "positions words"] | Int32[np.ndarray, "positions words"],
     *,
     banned_bitmask: Int32[Tensor, " words"] | None = None,
 ) -> tuple[PositionState, ...]:
     """Write one row for each prefix of `drafts`, and filler into the rows past the window.
 
+    `out` is a CPU tensor, or the numpy view of one: who fills every step keeps the view, it costs a third.
     Returns a state for every row of `out`. Banned ids stay in the written sets; a set that they empty is
     DEAD_END_BY_BANS, and a banned draft ends the walk like an illegal one. The matcher is as before
     afterwards, on exceptions too. Raises CoreFault, TransactionError; ValueError when `out` is too small.
     """
-    rows = out.numpy()
+    rows = out if isinstance(out, np.ndarray) else out.numpy()
     num_rows = len(rows)
     if len(drafts) >= num_rows:
         raise ValueError(f"{len(drafts)} drafts need {len(drafts) + 1} rows, the buffer has {num_rows}")
