@@ -66,8 +66,8 @@ FAULTS: tuple[Fault, ...] = (
     _cache(
         "H204",
         "the order of choices is part of the key",
-        "choices = sorted(set(constraint.choices))",
-        "choices = list(constraint.choices)",
+        "choices = normalized_choices(constraint.choices) if constraint.choices else ()",
+        "choices = constraint.choices",
         "CACHE-6",
     ),
     fault(
@@ -189,9 +189,9 @@ FAULTS: tuple[Fault, ...] = (
         "masks are written into the rows of constrained requests only, counted from 0",
         replace(
             PROGRAM,
-            "            out = bitmask[i * forward.stride : (i + 1) * forward.stride]\n",
+            "            out = self._bitmask_view[i * forward.stride : (i + 1) * forward.stride]\n",
             "            _row = sum(constrained[:i])\n"
-            "            out = bitmask[_row * forward.stride : (_row + 1) * forward.stride]\n",
+            "            out = self._bitmask_view[_row * forward.stride : (_row + 1) * forward.stride]\n",
         ),
         checks=ROWS,
         clauses=("MASK-2", "SAMP-14"),
