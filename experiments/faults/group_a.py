@@ -4,7 +4,7 @@ from experiments.faults.planting import Fault, fault, replace
 
 SAMPLE = "engine/ops/sample.py"
 OPS = ("gate:exact ops", "property_tests/test_sample.py")
-TESTS = ("property_tests/test_sample.py",)
+TESTS = ("property_tests/test_ops_wide.py", "property_tests/test_ops_layout.py")
 
 INPUTS = "    inputs = _Inputs(\n        logits[:, :vocab_size],\n"
 FREE_WORDS = "legal_words(logits, vocab_size, None, None, banned_bitmask)[0]"

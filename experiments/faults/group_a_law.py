@@ -5,7 +5,7 @@ from experiments.faults.planting import Fault, fault, replace
 SAMPLE = "engine/ops/sample.py"
 RNG = "engine/ops/rng.py"
 OPS = ("gate:exact ops", "property_tests/test_sample.py")
-TESTS = ("property_tests/test_sample.py",)
+TESTS = ("property_tests/test_ops_wide.py", "property_tests/test_ops_layout.py")
 NUMBERS = ("property_tests/test_rng.py", "gate:exact ops")
 
 KEEP = "    weights = torch.where(_kept(weights, settings), weights, 0.0)\n"
