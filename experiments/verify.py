@@ -67,8 +67,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _seed(text: str) -> int:
     value = int(text)
-    if not 0 <= value < 2**63:
-        raise argparse.ArgumentTypeError("a seed lies in 0 .. 2**63 - 1")
+    if not 0 <= value < 2**32:
+        raise argparse.ArgumentTypeError("a seed lies in 0 .. 2**32 - 1")
     return value
 
 

@@ -115,7 +115,8 @@ def test_ctrl_c_prints_and_writes_what_was_done(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "argument", ["--path=beam", "--ops=cuda", "--vocab=gpt", "--seed=-1", "--seed=x", "--x"]
+    "argument",
+    ["--path=beam", "--ops=cuda", "--vocab=gpt", "--seed=-1", "--seed=4294967296", "--seed=x", "--x"],
 )
 def test_bad_arguments_end_with_2(argument):
     with pytest.raises(SystemExit) as stop:
