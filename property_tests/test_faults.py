@@ -9,6 +9,7 @@ from experiments.faults import judge, runner
 from experiments.faults.catalogue import CATALOGUE, GROUPS, NOT_PLANTED, all_faults, select
 from experiments.faults.child import GATE, Outcome
 from experiments.faults.judge import SOURCE, Fate
+from experiments.faults.nursery import Nursery
 from experiments.faults.planting import Copy, PlantError, append, fault, replace
 from experiments.gates import GATES, PATHS
 
@@ -137,6 +138,14 @@ def test_a_dead_process_and_a_hang_are_kills_too(tree, monkeypatch):
     result = fate_of(tree, replace(CODE, "return a + b", "import time; time.sleep(99)"), checks=(ADDS,))
     assert result.fate is Fate.KILLED
     assert "did not end" in result.outcomes[0].text
+
+
+def test_a_lost_server_kills_nothing(tree):
+    server = Nursery.start(())
+    server.stop()
+    passed = {ADDS: Outcome(ADDS, "passed")}
+    result = judge.judge(server, fault("A900", "-", SUBTRACTS, checks=(ADDS,)), passed, tree)
+    assert result.fate is Fate.ERROR
 
 
 @pytest.mark.parametrize("edit", [replace(CODE, "a + b", "a +"), replace(CODE, "a + b", "a + b")])

@@ -81,3 +81,21 @@ def test_wide_rows_equal_the_oracle(impl, settings, cap, chunk_words, monkeypatc
         assert law.token_ids[row, :num].tolist() == list(want.order)
         assert law.probs[row, :num].tolist() == pytest.approx(list(want.probs), abs=1e-12)
         assert float(law.probs[row, num:].sum()) == 0.0
+
+
+@pytest.mark.clause("SAMP-2", "SAMP-9")
+@pytest.mark.parametrize("impl", ["torch", "triton"])
+@pytest.mark.parametrize("ids", [[700], [3, 1002], [64, 65, 66, 95], [31, 32, 500, 501, 999]])
+def test_each_of_few_legal_ids_is_a_candidate(impl, ids):
+    """All finite and alone in their call: nothing hides the loss of one."""
+    logits = torch.arange(WIDTH, dtype=torch.float32)[None].flip(1) / 64
+    chosen = select(
+        get_ops(impl),
+        logits,
+        [SamplingSettings()],
+        vocab_size=SIZE,
+        candidate_cap=20,
+        allowed_bitmask=pack([set(ids)], NUM_WORDS),
+    )
+    assert chosen.token_ids[0, : len(ids)].tolist() == ids
+    assert chosen.count.tolist() == [len(ids)]

@@ -18,7 +18,7 @@ from typing import TypeVar
 import attrs
 
 from experiments.faults.child import Outcome
-from experiments.faults.nursery import HEAVY, Nursery
+from experiments.faults.nursery import HEAVY, Nursery, NurseryLost
 from experiments.faults.planting import Copy, Fault, PlantError
 
 T = TypeVar("T")
@@ -118,7 +118,10 @@ def judge(
         except PlantError as error:
             return Result(fault, Fate.ERROR, ignored, f"not planted: {error}")
         limits = {check: SLACK + 6 * unplanted[check].seconds for check in counting}
-        outcomes = run_checks(nursery, copy.root, counting, limits, stop=stop)
+        try:
+            outcomes = run_checks(nursery, copy.root, counting, limits, stop=stop)
+        except NurseryLost as error:
+            return Result(fault, Fate.ERROR, ignored, str(error))
     return Result(fault, _fate(outcomes), tuple(outcomes) + ignored)
 
 

@@ -30,6 +30,10 @@ HEAVY = (
 )
 
 
+class NurseryLost(Exception):
+    """The serving process itself has died; no check was judged."""
+
+
 @attrs.define
 class Nursery:
     """One serving process, as its client sees it."""
@@ -48,13 +52,15 @@ class Nursery:
         """Run a job file inside the copy at `root` and return how its process ended."""
         assert self.process.stdin is not None, "the process was started with pipes"
         assert self.process.stdout is not None, "the process was started with pipes"
-        print(
-            json.dumps({"root": str(root), "job": str(job), "limit": limit}),
-            file=self.process.stdin,
-            flush=True,
-        )
-        line = self.process.stdout.readline()
-        return json.loads(line)["ended"] if line else "the process that starts checks is gone"
+        order = {"root": str(root), "job": str(job), "limit": limit}
+        try:
+            print(json.dumps(order), file=self.process.stdin, flush=True)
+            line = self.process.stdout.readline()
+        except (OSError, ValueError):  # the pipe is broken, or was closed here
+            line = ""
+        if not line:
+            raise NurseryLost("the process that starts checks is gone")
+        return json.loads(line)["ended"]
 
     def stop(self) -> None:
         """End the process."""
