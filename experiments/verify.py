@@ -1,7 +1,7 @@
 """`counterproof verify`: run every gate over the chosen paths, show the table, write the report.
 
 Exit code 0 when every verdict is PASS or SKIPPED, 1 when one is FAIL or INCONCLUSIVE, 2 for bad arguments,
-130 after Ctrl-C (what was done is printed and written all the same).
+130 after Ctrl-C or SIGTERM (what was done is printed and written all the same).
 """
 
 import argparse
@@ -20,7 +20,7 @@ from experiments.display import Display, summary_table
 from experiments.gates import GATES, OP_SETS, PATHS, VOCABULARIES, Gate, Job, Scope, Size, jobs
 from experiments.report import Run, write_report
 from experiments.verdict import Status, Verdict, merge_shards, skipped
-from experiments.workers import run_in_processes, run_inline
+from experiments.workers import run_in_processes, run_inline, sigterm_as_interrupt
 
 HELP = """\
 sizes (on two cores):
@@ -126,7 +126,7 @@ def execute(work: list[Job], num_workers: int, display: Display) -> tuple[list, 
         if one_by_one
         else run_in_processes(work, num_workers, display.started)
     )
-    with display:
+    with display, sigterm_as_interrupt():
         try:
             for index, verdicts in stream:
                 results.append((index, verdicts))

@@ -11,6 +11,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -106,6 +107,16 @@ def run_in_processes(
             worker.stop()
 
 
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Let a polite end of the process stop the workers too, as Ctrl-C does; without it they would work on."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
 def _ready(workers: list["_Worker"]) -> list[tuple[int, "_Worker"]]:
     handles = {}
     for position, worker in enumerate(workers):
@@ -165,6 +176,7 @@ def _exit_words(code: int | None) -> str:
 
 def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     import torch
 
     torch.set_num_threads(1)
