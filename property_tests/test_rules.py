@@ -1,4 +1,4 @@
-"""Trimming, features, regular form and byte sets, each against a brute-force reading of the rules."""
+"""Trimming, features and regular form, each against a brute-force reading of the rules."""
 
 import itertools
 
@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import EmptyLanguage, ErrorKind, Location
-from engine.text import automaton
 from engine.text.rules import (
     EPSILON,
     NOTHING,
     Alt,
-    Bytes,
     Chars,
     Grammar,
     Ref,
@@ -199,68 +197,6 @@ def test_character_sets_hold_what_they_should(pairs):
     complement = negated(chars(ranges)).ranges
     assert sum(high - low + 1 for low, high in complement) == 0x110000 - 2048 - len(expected)
     assert all(not (low <= c <= high) for c in list(expected)[:50] for low, high in complement)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FF00]),
-            st.integers(-20, 200),
-        ),
-        max_size=3,
-    )
-)
-@pytest.mark.clause("SERV-23")
-def test_utf8_sequences_spell_exactly_the_characters(pairs):
-    members = chars(
-        (max(0, low + min(0, size)), min(0x10FFFF, low + max(0, size))) for low, size in pairs
-    ).ranges
-    spelled = [
-        bytes(choice)
-        for sequence in automaton.utf8_sequences(members)
-        for choice in itertools.product(*(range(low, high + 1) for low, high in sequence))
-    ]
-    assert len(spelled) == len(set(spelled))
-    assert set(spelled) == {chr(c).encode() for low, high in members for c in range(low, high + 1)}
-
-
-@given(expressions(names=()))
-def test_first_and_continuing_bytes_leave_nothing_out(expr):
-    found = expr_words(expr, ALPHABET, 6)
-    assert {ord(w[0]) for w in found if w} <= automaton.first_bytes(expr)
-    continuing = automaton.continuing_bytes(expr)
-    assert {ord(v[len(w)]) for w in found for v in found if v.startswith(w) and v != w} <= continuing
-
-
-@given(grammars)
-def test_followers_leave_nothing_out(grammar):
-    try:
-        trimmed = trim(grammar)
-    except EmptyLanguage:
-        return
-    sets = automaton.follow_bytes(trimmed)
-    for name in trimmed.rules:
-        # What follows a rule is what stands after a marker put at its end.
-        marked = {**trimmed.rules, name: seq([trimmed.rules[name], literal("|")])}
-        for word in words(Grammar(marked, trimmed.root), "ab|", 5):
-            after = [word[i + 1 :].replace("|", "")[:1] for i, c in enumerate(word) if c == "|"]
-            assert {ord(c) if c else automaton.END for c in after} <= sets.follow[name]
-        starts = {ord(w[0]) for w in words(Grammar(trimmed.rules, name), ALPHABET, MAX_LEN) if w}
-        assert starts <= sets.first[name]
-
-
-def test_byte_sets_on_the_example_where_longest_match_would_lose_a_parse():
-    digits = chars([(0x30, 0x39)])
-    trimmed = trim(
-        grammar(
-            root=alt([seq([repeat(digits, 1, 3), literal("x")]), seq([repeat(digits, 1, 2), literal("7y")])])
-        )
-    )
-    sets = automaton.follow_bytes(trimmed)
-    assert [follow for _, _, follow in sets.repeats] == [{ord("x")}, {ord("7")}]
-    assert ord("7") in automaton.continuing_bytes(repeat(digits, 1, 2))
-    assert automaton.continuing_bytes(repeat(alt([A, literal("aab")]), 0, None)) == {ord("a"), ord("b")}
-    assert automaton.continuing_bytes(Bytes(b"abc")) == set()
 
 
 @given(grammars, st.integers(2, 3))

@@ -5,7 +5,6 @@ from experiments.faults.planting import Fault, fault, replace
 RULES = "engine/text/rules.py"
 SHAPE = "engine/text/shape.py"
 EXPR = "engine/text/expr.py"
-AUTOMATON = "engine/text/automaton.py"
 BASE = "engine/text/cores/base.py"
 TERMINALS = "engine/text/cores/terminals.py"
 XGRAMMAR = "engine/text/cores/xgrammar_core.py"
@@ -280,16 +279,5 @@ FAULTS: tuple[Fault, ...] = (
         ),
         checks=("property_tests/test_counted.py", *LANGUAGE),
         clauses=("GBNF-1",),
-    ),
-    fault(
-        "F293",
-        "the cut of a UTF-8 range loses its last character",
-        replace(
-            AUTOMATON,
-            "            stack += [(cut + 1, high), (low, cut)]\n",
-            "            stack += [(cut + 1, high), (low, cut - 1)]\n",
-        ),
-        checks=("property_tests/test_rules.py", "property_tests/test_counted.py", *LANGUAGE),
-        clauses=("REGEX-5",),
     ),
 )
