@@ -5,8 +5,11 @@ import random
 
 import numpy as np
 import pytest
+import torch
 
 from engine.errors import CoreFault, ErrorKind, LimitExceeded, RefusedConstruct
+from engine.request import OutputConstraint
+from engine.text.compiler import ConstraintCompiler
 from engine.text.cores import llguidance_core, xgrammar_core
 from engine.text.cores.select import CORE_NAMES, LLGUIDANCE, XGRAMMAR, plan
 from engine.text.gbnf import parse_gbnf
@@ -258,3 +261,16 @@ def test_rules_that_nobody_refers_to_twice_keep_their_names_apart():
 @pytest.mark.clause("SAFE-12")
 def test_versions_are_known():
     assert xgrammar_core.VERSION == "0.2.9" and llguidance_core.VERSION == "1.9.1"
+
+
+@pytest.mark.clause("GBNF-8", "FAIL-4")
+@pytest.mark.parametrize("core", CORE_NAMES)
+def test_a_repeated_class_of_long_characters_behind_a_loop_opens_nothing_that_does_not_fit(core):
+    """Written in place, xgrammar's derived look-ahead misread the class and opened `bb ` at the start."""
+    texts = [b"a", b"b", b" ", b"bb", b"bb ", b"b ", b"abab ", "é".encode(), b"<eos>"]
+    vocabulary = Vocabulary.build("spaces", texts, eos_ids=[len(texts) - 1])
+    source = 'root ::= ([^ ]* "b")* [^ ]* "b"'
+    compiled, _ = ConstraintCompiler(vocabulary).compile(OutputConstraint.grammar(source), core=core)
+    row = torch.zeros(vocabulary.num_words, dtype=torch.int32)
+    compiled.new_matcher().fill(row)
+    assert [i for i in range(vocabulary.size) if row[0] >> i & 1] == [0, 1, 3, 7]

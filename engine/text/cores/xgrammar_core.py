@@ -203,14 +203,15 @@ class _EbnfWriter:
         self._nullable = nullable_rules(grammar)
         others = [name for name in grammar.rules if name != grammar.root]
         self._names = {grammar.root: "root", **{name: f"r{i}" for i, name in enumerate(others)}}
-        self._hoisted: list[str] = []
+        self._hoisted: dict[str, str] = {}  # text of a rule to its name
 
     def text(self) -> str:
         lines = [
             f"{self._names[name]} ::= {fold(expr, self._visit)[0]}"
             for name, expr in self._grammar.rules.items()
         ]
-        return "\n".join([*lines, *self._hoisted]) + "\n"
+        hoisted = [f"{name} ::= {text}" for text, name in self._hoisted.items()]
+        return "\n".join([*lines, *hoisted]) + "\n"
 
     def _visit(self, node: Expr, parts: list[Piece]) -> Piece:
         if isinstance(node, Seq | Alt):
@@ -245,8 +246,9 @@ class _EbnfWriter:
     def _repeat(self, node: Repeat, body: Piece) -> Piece:
         text = body[0] if body[1] == 0 else f"({body[0]})"
         if isinstance(node.body, Chars):
-            text = f"[{_ranges(node.body.ranges)}]"
-        elif count_of(node) > 1 and is_nullable(node.body, self._nullable):
+            text = f"[{_ranges(node.body.ranges)}]{count_sign(node)}"
+            return (self._hoist(text), 0, 0) if _is_misread(node.body) else (text, 1, 1)
+        if count_of(node) > 1 and is_nullable(node.body, self._nullable):
             return self._bounded(f"({' '.join([text] * self._few(node))})?", 1, body[2] + 1)
         return self._bounded(text + count_sign(node), 1, body[2] + 1)
 
@@ -254,10 +256,9 @@ class _EbnfWriter:
         """One rule for each distinct set of excluded ids: it lists every other TEXT id."""
         name = self._sets.get(excluded)
         if name is None:
-            name = self._sets[excluded] = f"x{len(self._sets)}"
             ids = text_ids_but(self._vocabulary, excluded)
             self._num_listed += len(ids)
-            self._hoisted.append(f"{name} ::= Token({', '.join(map(str, ids))})")
+            name = self._sets[excluded] = self._hoist(f"Token({', '.join(map(str, ids))})")
         if self._num_listed > LISTED_IDS:
             raise LimitExceeded(
                 ErrorKind.INVALID_GRAMMAR,
@@ -287,20 +288,29 @@ class _EbnfWriter:
     def _bounded(self, text: str, binding: int, nesting: int) -> Piece:
         if nesting < NESTING:
             return text, binding, nesting
-        name = f"h{len(self._hoisted)}"
-        self._hoisted.append(f"{name} ::= {text}")
-        return name, 0, 0
+        return self._hoist(text), 0, 0
+
+    def _hoist(self, text: str) -> str:
+        """The name of a rule of its own for `text`; equal texts share it."""
+        if text not in self._hoisted:
+            self._hoisted[text] = f"h{len(self._hoisted)}"
+        return self._hoisted[text]
+
+
+def _is_misread(characters: Chars) -> bool:
+    """Whether the library misreads the class where it stands in a look-ahead that it derives.
+
+    It then opens tokens that do not fit; nothing of the kind was seen where a rule of its own stands there.
+    """
+    *others, (low, high) = characters.ranges
+    return high >= 0x80 and (bool(others) or low < high)
 
 
 def _class(characters: Chars) -> str:
-    """A class; one with characters of several bytes as an alternation, which becomes a rule of its own.
-
-    Written as a class it can stand in the library's derived look-ahead, which misreads such classes and then
-    opens tokens that do not fit.
-    """
+    """A class; one that would be misread as an alternation, which becomes a rule of its own."""
     *ranges, (low, high) = characters.ranges
     middle = (low + high) // 2
-    if high < 0x80 or not (ranges or low < high):
+    if not _is_misread(characters):
         return f"[{_ranges(characters.ranges)}]"
     if low == high:
         return f"([{_ranges(ranges)}] | [{_ranges([(low, high)])}])"
