@@ -280,4 +280,22 @@ FAULTS: tuple[Fault, ...] = (
         checks=("property_tests/test_counted.py", *LANGUAGE),
         clauses=("GBNF-1",),
     ),
+    fault(
+        "F294",
+        "a repeated class of long characters reaches xgrammar where it stands",
+        replace(
+            XGRAMMAR,
+            "(self._hoist(text), 0, 0) if _is_misread(node.body) else (text, 1, 1)",
+            "(text, 1, 1)",
+        ),
+        checks=("property_tests/test_cores.py",),
+        clauses=("GBNF-8",),
+    ),
+    fault(
+        "F295",
+        "a class of long characters counts as one that xgrammar reads right",
+        replace(XGRAMMAR, "return high >= 0x80 and (bool(others) or low < high)", "return False"),
+        checks=("property_tests/test_cores.py",),
+        clauses=("GBNF-8",),
+    ),
 )
