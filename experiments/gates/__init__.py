@@ -175,7 +175,12 @@ GATES: tuple[Gate, ...] = (
         sizes={
             "quick": {"num_grammars": 60, "num_regexes": 40, "num_choices": 40, "num_windows": 120},
             "default": {"num_grammars": 1000, "num_regexes": 600, "num_choices": 600, "num_windows": 2400},
-            "full": {"num_grammars": 10_000, "num_regexes": 4000, "num_choices": 4000, "num_windows": 12_000},
+            "full": {
+                "num_grammars": 10_000,
+                "num_regexes": 10_000,
+                "num_choices": 10_000,
+                "num_windows": 12_000,
+            },
         },
         shards={"quick": 2, "default": 4, "full": 16},
     ),
