@@ -26,7 +26,7 @@ HELP = """\
 sizes (on two cores):
   --quick   every gate, small: within 60 seconds
   (none)    the main job: within 10 minutes
-  --full    10,000 random grammars, total variation 0.02 end to end: up to an hour
+  --full    10,000 random sources of each kind, total variation 0.02 end to end
 
 examples:
   counterproof verify
