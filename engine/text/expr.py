@@ -74,7 +74,20 @@ class Repeat:
     max: int | None
 
 
-Expr = Bytes | Chars | Token | ExcludeToken | Ref | Seq | Alt | Repeat
+@attrs.frozen(cache_hash=True)
+class Lexeme:
+    """One terminal, read with the longest match: the members of `body` in every `also` and in no `never`.
+
+    All parts are regular (no Ref, no token terminal) and no member is empty. Whoever writes it vouches that
+    it has a member and that nothing that may follow it can continue a member to another one.
+    """
+
+    body: "Expr"
+    also: tuple["Expr", ...] = ()
+    never: tuple["Expr", ...] = ()
+
+
+Expr = Bytes | Chars | Token | ExcludeToken | Ref | Seq | Alt | Repeat | Lexeme
 EPSILON = Bytes(b"")
 NOTHING = Alt(())
 T = TypeVar("T")

@@ -19,6 +19,7 @@ from engine.text.expr import (
     ExcludeToken,
     Expr,
     Grammar,
+    Lexeme,
     Ref,
     Repeat,
     Seq,
@@ -58,6 +59,7 @@ class GrammarFeatures:
     num_nodes: int
     recursive: bool
     has_tokens: bool
+    has_lexemes: bool
     counted_repeats: tuple[CountedRepeat, ...]
     expanded_size: int
     repeat_product: int
@@ -114,6 +116,7 @@ def features(grammar: Grammar) -> GrammarFeatures:
         num_nodes=len(nodes),
         recursive=any(len(g) > 1 or g[0] in references(grammar.rules[g[0]]) for g in groups),
         has_tokens=any(isinstance(node, Token | ExcludeToken) for node in nodes),
+        has_lexemes=any(isinstance(node, Lexeme) for node in nodes),
         counted_repeats=tuple(
             _counted(node) for node in nodes if isinstance(node, Repeat) and count_of(node) > 1
         ),

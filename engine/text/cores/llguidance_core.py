@@ -24,6 +24,7 @@ from engine.text.rules import (
     ExcludeToken,
     Expr,
     Grammar,
+    Lexeme,
     Ref,
     Repeat,
     Seq,
@@ -179,8 +180,14 @@ class _Tokens:
 
 
 def to_lark(grammar: Grammar, vocabulary: Vocabulary) -> str:
-    """The grammar in llguidance's text form; a regular language without tokens is one terminal."""
-    if features(grammar).has_tokens:
+    """The grammar in llguidance's text form; a regular language without tokens is one terminal.
+
+    A grammar with lexemes comes with its terminals chosen: it is written as it stands.
+    """
+    facts = features(grammar)
+    if facts.has_lexemes:
+        return _LarkWriter(grammar, vocabulary).text()
+    if facts.has_tokens:
         _refuse_text_tokens(grammar, vocabulary)
         return _LarkWriter(grammar, vocabulary).text()
     return _LarkWriter(fuse(grammar), vocabulary).text()
@@ -217,7 +224,7 @@ class _LarkWriter:
         rules = [
             f"{self._names[name]}: {fold(expr, self._visit)[0]}" for name, expr in self._grammar.rules.items()
         ]
-        terminals = [f"{name}: /{pattern}/" for pattern, name in self._terminals.items()]
+        terminals = [f"{name}: {text}" for text, name in self._terminals.items()]
         return HEADER + "\n".join([*rules, *self._hoisted, *terminals]) + "\n"
 
     def _visit(self, node: Expr, parts: list[tuple[str, int]]) -> tuple[str, int]:
@@ -248,14 +255,18 @@ class _LarkWriter:
                 return self._terminal(node)
             case Fused():
                 return self._terminal(node.expr)
+            case Lexeme():
+                return self._terminal(node.body, node.also, node.never)
             case Token():
                 return f"<[{','.join(map(str, node.ids))}]>"
             case Ref():
                 return self._names[node.name]
         raise AssertionError(f"not a leaf: {node!r}")
 
-    def _terminal(self, expr: Expr) -> str:
-        return self._terminals.setdefault(rust_regex(expr), f"T{len(self._terminals)}")
+    def _terminal(self, expr: Expr, also: tuple[Expr, ...] = (), never: tuple[Expr, ...] = ()) -> str:
+        parts = [f"/{rust_regex(part)}/" for part in (expr, *also)]
+        parts += [f"~/{rust_regex(part)}/" for part in never]
+        return self._terminals.setdefault(" & ".join(parts), f"T{len(self._terminals)}")
 
 
 EMPTY = '""'

@@ -7,6 +7,7 @@ tries every token that crosses from one copy to the next (70 ms a mask at a coun
 llguidance reads a counted expression as one terminal of its lexer in under 0.1 ms a mask, if `fusion` proves
 that the longest match loses nothing; read character by character it costs 10 ms and more. So:
 
+0. lexemes (terminals chosen by the lowering of JSON): llguidance, whose lexer reads them as they are;
 1. token terminals: xgrammar, and refused where a token and characters compete (no core keeps both readings);
 2. loops deep inside each other: llguidance, if fusion leaves few levels, else LimitExceeded;
 3. no count past one: xgrammar, eager while few states see much of the vocabulary, else with masks on demand;
@@ -54,6 +55,8 @@ def plan(grammar: Grammar, vocabulary: Vocabulary, kind: ErrorKind, *, forced: s
         if forced not in CORE_NAMES:
             raise RequestError(kind, "there is no such core", found=forced, allowed=", ".join(CORE_NAMES))
         return Plan(forced, grammar)
+    if facts.has_lexemes:
+        return Plan(LLGUIDANCE, grammar)
     if facts.has_tokens:
         return Plan(XGRAMMAR, grammar)
     if _loop_depth(grammar) > LOOP_DEPTH:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xgrammar
 
-from engine.errors import CoreFault, ErrorKind, LimitExceeded
+from engine.errors import CoreFault, ErrorKind, LimitExceeded, RefusedConstruct
 from engine.text.cores.base import Domain, text_ids_but
 from engine.text.cores.terminals import count_sign
 from engine.text.rules import (
@@ -22,10 +22,12 @@ from engine.text.rules import (
     ExcludeToken,
     Expr,
     Grammar,
+    Lexeme,
     Ref,
     Repeat,
     Seq,
     Token,
+    features,
     fold,
     is_nullable,
     nullable_rules,
@@ -131,7 +133,7 @@ class XgrammarCore:
 
     def compile(self, grammar: Grammar) -> XgrammarCompiled:
         """Compile a trimmed grammar. Raises CoreFault."""
-        source = to_ebnf(split_long(grammar, LONGEST_BODY), self._vocabulary)
+        source = to_ebnf(split_long(_without_lexemes(grammar), LONGEST_BODY), self._vocabulary)
         try:
             compiled = self._compiler.compile_grammar(source)
         except RuntimeError as error:
@@ -140,6 +142,30 @@ class XgrammarCore:
         if self._dynamic:  # the masks come later: charge them now, one row for each byte of the rules' text
             nbytes += self._vocabulary.num_words * 4 * min(len(source), DYNAMIC_STATES_CHARGED)
         return XgrammarCompiled(compiled, self._domain, nbytes)
+
+
+def _without_lexemes(grammar: Grammar) -> Grammar:
+    """Every lexeme as its regular expression: this library needs no longest match. Raises RefusedConstruct."""
+
+    def visit(node: Expr, parts: list[Expr]) -> Expr:
+        if isinstance(node, Seq | Alt):
+            return type(node)(tuple(parts))
+        if isinstance(node, Repeat):
+            return Repeat(parts[0], node.min, node.max)
+        if not isinstance(node, Lexeme):
+            return node
+        if node.also or node.never:
+            raise RefusedConstruct(
+                ErrorKind.INVALID_GRAMMAR,
+                "this core takes no intersection and no complement of terminals",
+                found="a terminal with further conditions",
+                allowed="the llguidance core",
+            )
+        return node.body
+
+    if not features(grammar).has_lexemes:
+        return grammar
+    return Grammar({name: fold(expr, visit) for name, expr in grammar.rules.items()}, grammar.root)
 
 
 DYNAMIC_STATES_CHARGED = 1000
