@@ -15,8 +15,18 @@ LIMITS: Mapping[str, int] = {
     "symbols": 10_000,  # elements and class ranges of one source
     "repeat_count": 8192,  # a bound of one repetition
     "repeat_product": 65_536,  # counts of nested repetitions multiplied, through rules too
+    "schema_bytes": 1024 * 1024,  # UTF-8 bytes of a JSON Schema
+    "schema_depth": 256,  # values inside values of a schema
+    "schema_positions": 50_000,  # schemas that the root reaches
+    "schema_merges": 16_384,  # alternatives made in one reduction
+    "schema_rules": 50_000,  # rules of a lowered schema
+    "object_states": 16_384,  # positions times counts of one object or array
+    "number_characters": 1000,  # of one number in a schema
     "choice_members": 16_384,  # distinct strings of a choice
     "choice_bytes": 1024 * 1024,  # their UTF-8 bytes together
+    "automaton_states": 65_536,  # states in which string conditions are met together
+    "automaton_length": 8192,  # a length bound that such states have to count
+    "automaton_work": 2_000_000,  # positions and edges looked at for them
 }
 WHAT = {
     "source_bytes": "the source has too many bytes",
@@ -25,8 +35,18 @@ WHAT = {
     "symbols": "the source has too many symbols",
     "repeat_count": "a repetition counts too far",
     "repeat_product": "nested repetitions multiply too far",
+    "schema_bytes": "the schema has too many bytes",
+    "schema_depth": "values are nested too deeply",
+    "schema_positions": "the schema has too many subschemas",
+    "schema_merges": "the combinations of subschemas are too many",
+    "schema_rules": "the schema needs too many rules",
+    "object_states": "the counts of members or items combine in too many ways",
+    "number_characters": "a number is too long",
     "choice_members": "the choice has too many members",
     "choice_bytes": "the choice's members have too many bytes",
+    "automaton_states": "string conditions that hold together need too many states",
+    "automaton_length": "a length bound beside other string conditions is too large",
+    "automaton_work": "string conditions that hold together are too entangled",
 }
 
 
@@ -52,12 +72,12 @@ def check_limit(
         )
 
 
-def check_source(source: str, kind: ErrorKind) -> None:
+def check_source(source: str, kind: ErrorKind, limit: str = "source_bytes") -> None:
     """Check a source's size, and that UTF-8 can hold it, before anything else looks at it.
 
     Raises LimitExceeded, or SyntaxFault at a lone surrogate.
     """
-    check_limit("source_bytes", len(source), kind)
+    check_limit(limit, len(source), kind)
     try:
         data = source.encode()
     except UnicodeEncodeError as error:
@@ -68,7 +88,7 @@ def check_source(source: str, kind: ErrorKind) -> None:
             f"U+{ord(source[error.start]):04X}",
             "Unicode scalar values (text that UTF-8 can hold)",
         ) from None
-    check_limit("source_bytes", len(data), kind)
+    check_limit(limit, len(data), kind)
 
 
 def position(source: str, offset: int) -> Location:

@@ -1,0 +1,251 @@
+"""String conditions of a schema: sets of decoded strings, their algebra, and the JSON text of their members.
+
+A decoded string is a sequence of Unicode scalar values. Text under a condition is written with canonical
+escapes only (two-letter ones where JSON has them, `\\u00xx` in lower case for other controls, everything else
+raw), so a string has one spelling; a string without a condition may use every escape, but no lone surrogate.
+A surrogate in a literal or an instance makes it no member of anything.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import attrs
+
+from engine.errors import ErrorKind, Location, RequestError, SyntaxFault
+from engine.text import automaton
+from engine.text.expr import (
+    EPSILON,
+    Alt,
+    Bytes,
+    Chars,
+    Expr,
+    Lexeme,
+    Repeat,
+    Seq,
+    alt,
+    chars,
+    fold,
+    literal,
+    negated,
+    repeat,
+    seq,
+)
+from engine.text.lengths import ANY, ANYTHING, of_length
+from engine.text.regex import Alternative, parse_pattern
+
+QUOTE = Bytes(b'"')
+SHORT_ESCAPES = {0x22: '"', 0x5C: "\\", 0x08: "b", 0x0C: "f", 0x0A: "n", 0x0D: "r", 0x09: "t"}
+ESCAPED = chars([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
+CANONICAL = {
+    code: f"\\{SHORT_ESCAPES[code]}" if code in SHORT_ESCAPES else f"\\u{code:04x}"
+    for low, high in ESCAPED.ranges
+    for code in range(low, high + 1)
+}
+TRIE_HEIGHT = 24  # branches inside branches, before the words that are left stand side by side
+
+
+@attrs.frozen
+class StringSet:
+    """The strings in every pattern and in no excluded language, of a length in code points.
+
+    Patterns and excluded are whole-match decoded languages.
+    """
+
+    patterns: tuple[Expr, ...] = ()
+    excluded: tuple[Expr, ...] = ()
+    min_length: int = 0
+    max_length: int | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether there is no condition at all."""
+        return self == FREE
+
+    def intersect(self, other: "StringSet") -> "StringSet":
+        """The strings in both sets."""
+        highs = [high for high in (self.max_length, other.max_length) if high is not None]
+        return StringSet(
+            tuple(dict.fromkeys(self.patterns + other.patterns)),
+            tuple(dict.fromkeys(self.excluded + other.excluded)),
+            max(self.min_length, other.min_length),
+            min(highs, default=None),
+        )
+
+    def contains(self, text: str) -> bool:
+        """Whether a string is a member; one with a lone surrogate never is. Raises LimitExceeded."""
+        long_enough = len(text) >= self.min_length
+        if (
+            not long_enough
+            or (self.max_length is not None and len(text) > self.max_length)
+            or not _is_text(text)
+        ):
+            return False
+        if not all(automaton.matches(pattern, text) for pattern in self.patterns):
+            return False
+        return not any(automaton.matches(excluded, text) for excluded in self.excluded)
+
+    def is_empty(self) -> bool:
+        """Whether no string is a member. Raises LimitExceeded."""
+        return automaton.is_empty(self.patterns, self.excluded, self.min_length, self.max_length)
+
+    def shortest_member(self) -> str | None:
+        """A shortest member, None if there is none. Raises LimitExceeded."""
+        return automaton.shortest_member(self.patterns, self.excluded, self.min_length, self.max_length)
+
+    def members(self, limit: int) -> tuple[str, ...] | None:
+        """All members, None for more than `limit`. Raises LimitExceeded."""
+        return automaton.members(self.patterns, self.excluded, self.min_length, self.max_length, limit)
+
+    def every_prefix_stays_open(self) -> bool:
+        """Whether there are members, infinitely many from each beginning of one. Raises LimitExceeded."""
+        return automaton.every_prefix_stays_open(
+            self.patterns, self.excluded, self.min_length, self.max_length
+        )
+
+
+FREE = StringSet()
+
+
+def _is_text(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+@functools.lru_cache(maxsize=4096)
+def search_language(pattern: str) -> Expr:
+    """The strings in which a schema's `pattern` finds a match, as a whole-match language.
+
+    Raises SyntaxFault of kind invalid_json_schema; RefusedConstruct or LimitExceeded of kind
+    unsupported_json_schema. The column within the pattern stands in the message.
+    """
+    try:
+        alternatives = parse_pattern(pattern)
+    except RequestError as error:
+        raise _as_schema_fault(error) from None
+    return alt([_searching(alternative) for alternative in alternatives])
+
+
+def _as_schema_fault(error: RequestError) -> RequestError:
+    is_syntax = isinstance(error, SyntaxFault)
+    kind = ErrorKind.INVALID_JSON_SCHEMA if is_syntax else ErrorKind.UNSUPPORTED_JSON_SCHEMA
+    column = f" (column {error.location.column})" if error.location.column else ""
+    return attrs.evolve(
+        error, kind=kind, message=f"in a regular expression: {error.message}{column}", location=Location()
+    )
+
+
+def _searching(alternative: Alternative) -> Expr:
+    before = EPSILON if alternative.anchored_start else ANYTHING
+    after = EPSILON if alternative.anchored_end else ANYTHING
+    if alternative.expr == EPSILON and ANYTHING in (before, after):
+        return ANYTHING
+    return seq([before, alternative.expr, after])
+
+
+def literal_language(texts: Iterable[str]) -> Expr:
+    """Exactly these strings, without those that hold a lone surrogate, with common beginnings shared."""
+    words = sorted({text for text in texts if _is_text(text)})
+    return _trie(words, 0, TRIE_HEIGHT) if words else alt([])
+
+
+def _trie(words: Sequence[str], offset: int, height: int) -> Expr:
+    """The rests of sorted, distinct words that agree up to `offset`."""
+    first, last = words[0], words[-1]
+    if len(words) == 1:
+        return literal(first[offset:])
+    if height == 0:
+        return alt([literal(word[offset:]) for word in words])
+    shared = offset
+    while shared < len(first) and first[shared] == last[shared]:
+        shared += 1
+    options: list[Expr] = [EPSILON] if len(first) == shared else []
+    rest = words[len(options) :]
+    for _, group in groupby(rest, key=lambda word: word[shared]):
+        options.append(_trie(list(group), shared, height - 1))
+    return seq([literal(first[offset:shared]), alt(options)])
+
+
+def json_text(expr: Expr) -> Expr:
+    """A decoded language as JSON text with canonical escapes, without the quotes."""
+
+    def visit(node: Expr, parts: list[Expr]) -> Expr:
+        match node:
+            case Bytes(data):
+                return literal(data.decode().translate(CANONICAL))
+            case Chars():
+                return _text_of_class(node)
+            case Seq():
+                return seq(parts)
+            case Alt():
+                return alt(parts)
+            case Repeat(_, low, high):
+                return repeat(parts[0], low, high)
+        raise AssertionError(f"no part of a regular expression over text: {node!r}")
+
+    return fold(expr, visit)
+
+
+@functools.lru_cache(maxsize=1024)
+def _text_of_class(characters: Chars) -> Expr:
+    """One character of a set: itself, or the canonical escape where JSON needs one."""
+    inside = negated(chars([*negated(characters).ranges, *negated(ESCAPED).ranges]))
+    raw = negated(chars([*negated(characters).ranges, *ESCAPED.ranges]))
+    codes = [code for low, high in inside.ranges for code in range(low, high + 1)]
+    short = [ord(SHORT_ESCAPES[code]) for code in codes if code in SHORT_ESCAPES]
+    long = [f"{code:02x}" for code in codes if code not in SHORT_ESCAPES]
+    options: list[Expr] = [raw] if raw.ranges else []
+    if short:
+        options.append(seq([literal("\\"), chars([(code, code) for code in short])]))
+    for digit, group in groupby(long, key=lambda digits: digits[0]):
+        options.append(seq([literal("\\u00" + digit), chars([(ord(d[1]), ord(d[1])) for d in group])]))
+    return alt(options)
+
+
+HEX = chars([(0x30, 0x39), (0x41, 0x46), (0x61, 0x66)])
+
+
+def _one_of(text: str) -> Chars:
+    return chars([(ord(character), ord(character)) for character in text])
+
+
+def _free_character() -> Expr:
+    """One character in any spelling of JSON: raw, a short escape, a hexadecimal one, a surrogate pair."""
+    not_d = seq([_one_of("0123456789ABCEFabcef"), HEX, HEX, HEX])
+    below_surrogates = seq([_one_of("Dd"), _one_of("01234567"), HEX, HEX])
+    high = seq([_one_of("Dd"), _one_of("89ABab"), HEX, HEX])
+    low = seq([_one_of("Dd"), _one_of("CDEFcdef"), HEX, HEX])
+    pair = seq([high, literal("\\u"), low])
+    unicode = seq([literal("u"), alt([not_d, below_surrogates, pair])])
+    return alt([negated(ESCAPED), seq([literal("\\"), alt([_one_of('"\\/bfnrt'), unicode])])])
+
+
+FREE_TEXT = Repeat(_free_character(), 0, None)
+
+
+def string_lexeme(strings: StringSet, suffix: Expr = EPSILON, *, canonical: bool = False) -> Lexeme:
+    """The terminal of a set's members as JSON text with quotes, and `suffix` after the closing one.
+
+    A free set takes every escape unless `canonical` (member names). The set has a member and `suffix` can be
+    told from its end. Raises LimitExceeded.
+    """
+
+    def quoted(text: Expr) -> Expr:
+        return seq([QUOTE, text, QUOTE, suffix])
+
+    if strings.is_free and not canonical:
+        return Lexeme(quoted(FREE_TEXT))
+    patterns, excluded = _with_length(strings), strings.excluded
+    bodies = [quoted(json_text(pattern)) for pattern in patterns]
+    return Lexeme(bodies[0], tuple(bodies[1:]), tuple(quoted(json_text(expr)) for expr in excluded))
+
+
+def _with_length(strings: StringSet) -> tuple[Expr, ...]:
+    """The patterns with the length bounds put into one of them, or beside them as one more."""
+    low, high = strings.min_length, strings.max_length
+    for index, pattern in enumerate(strings.patterns):
+        bounded = of_length(pattern, low, high)
+        if bounded is not None:
+            return (*strings.patterns[:index], bounded, *strings.patterns[index + 1 :])
+    if strings.patterns and (low, high) == (0, None):
+        return strings.patterns
+    return (*strings.patterns, repeat(ANY, low, high))
