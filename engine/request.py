@@ -18,6 +18,40 @@ class ConstraintKind(enum.StrEnum):
     REGEX = "regex"
 
 
+class UnknownKeywords(enum.StrEnum):
+    """What becomes of schema keywords (and formats) that the dialect does not define."""
+
+    REFUSE = "refuse"
+    ANNOTATE = "annotate"
+
+
+class Formats(enum.StrEnum):
+    """What becomes of `format` in a schema."""
+
+    REFUSE = "refuse"
+    ANNOTATE = "annotate"
+    ASSERT = "assert"
+
+
+class Whitespace(enum.StrEnum):
+    """White space between JSON tokens: runs of up to 32 characters, `, ` and `: ` only, or none."""
+
+    BOUNDED = "bounded"
+    FIXED = "fixed"
+    COMPACT = "compact"
+
+
+@attrs.frozen
+class JsonOptions:
+    """How JSON text and schemas are read; part of a constraint's identity."""
+
+    unknown_keywords: UnknownKeywords = attrs.field(
+        default=UnknownKeywords.REFUSE, converter=UnknownKeywords
+    )
+    formats: Formats = attrs.field(default=Formats.REFUSE, converter=Formats)
+    whitespace: Whitespace = attrs.field(default=Whitespace.BOUNDED, converter=Whitespace)
+
+
 @attrs.frozen
 class OutputConstraint:
     """One content constraint: a kind with its source text, or with its list of choices."""
@@ -25,6 +59,30 @@ class OutputConstraint:
     kind: ConstraintKind
     source: str = ""
     choices: tuple[str, ...] = ()
+    options: JsonOptions = JsonOptions()
+
+    @classmethod
+    def json_object(cls, *, whitespace: str = "bounded") -> "OutputConstraint":
+        """Constrain the output to one JSON object with any members; no name stands twice in an object."""
+        return cls(ConstraintKind.JSON_OBJECT, options=_options(whitespace=whitespace))
+
+    @classmethod
+    def json_schema(
+        cls,
+        source: str,
+        *,
+        unknown_keywords: str = "refuse",
+        formats: str = "refuse",
+        whitespace: str = "bounded",
+    ) -> "OutputConstraint":
+        """Constrain the output to the JSON texts that a JSON Schema (as JSON text) accepts.
+
+        Raises RequestError for a source that is not text, or an unknown option.
+        """
+        options = _options(unknown_keywords=unknown_keywords, formats=formats, whitespace=whitespace)
+        return cls(
+            ConstraintKind.JSON_SCHEMA, _text(source, ErrorKind.INVALID_JSON_SCHEMA), options=options
+        )
 
     @classmethod
     def grammar(cls, source: str) -> "OutputConstraint":
@@ -53,6 +111,20 @@ class OutputConstraint:
             ConstraintKind.CHOICE,
             choices=tuple(_text(c, ErrorKind.INVALID_CHOICE, i) for i, c in enumerate(choices)),
         )
+
+
+def _options(**words: str) -> JsonOptions:
+    """The options by their words. Raises RequestError naming the words that exist."""
+    kinds = {"unknown_keywords": UnknownKeywords, "formats": Formats, "whitespace": Whitespace}
+    for name, word in words.items():
+        if word not in list(kinds[name]):
+            raise RequestError(
+                ErrorKind.INVALID_REQUEST,
+                f"{name} has no such option",
+                found=repr(word)[:40],
+                allowed=", ".join(kinds[name]),
+            )
+    return JsonOptions(**words)  # type: ignore[arg-type]
 
 
 def _text(value: object, kind: ErrorKind, index: int | None = None) -> str:

@@ -3,7 +3,8 @@
 A preview takes tokens provisionally; `confirm` makes them committed and cannot fail, `discard` takes them
 back. A look-ahead takes tokens for the length of a `with` block and always takes them back, on exceptions
 too. The two exclude each other and themselves: anything out of order is a TransactionError. Nothing is copied
-and no history is replayed; undo is the core's rollback by exactly the tokens that were accepted.
+and no history is replayed; undo is the core's rollback by exactly the tokens that were accepted. A companion
+beside the core narrows its rows and moves with it, one token one step of both.
 """
 
 import enum
@@ -15,6 +16,7 @@ from jaxtyping import Int32
 from torch import Tensor
 
 from engine.errors import CoreFault, TransactionError
+from engine.text.companion import Companion
 from engine.text.cores.base import CoreMatcher
 
 
@@ -32,10 +34,12 @@ class Matcher:
     """A core matcher with its transaction; `num_*` count what it has done, for observation.
 
     `never_stuck`: every reachable state has a legal token, because each byte of UTF-8 is a token by itself.
+    A companion must keep that true: whoever attaches one knows that it never closes the last token.
     """
 
-    def __init__(self, core: CoreMatcher, vocab_size: int) -> None:
+    def __init__(self, core: CoreMatcher, vocab_size: int, companion: Companion | None = None) -> None:
         self._core = core
+        self._companion = companion
         self._state = IDLE
         self._num_provisional = 0
         self.never_stuck = core.never_stuck
@@ -76,6 +80,8 @@ class Matcher:
             return
         self.num_fills += 1
         self._core.fill(words)
+        if self._companion is not None:
+            self._companion.clear(words)
 
     @contextmanager
     def look_ahead(self) -> Iterator["Matcher"]:
@@ -132,6 +138,8 @@ class Matcher:
         self.num_committed += self._num_provisional
         self._num_provisional = 0
         self._state = IDLE
+        if self._companion is not None:
+            self._companion.confirm()
 
     def discard(self) -> None:
         """Take the open preview back. Raises TransactionError without one."""
@@ -142,13 +150,17 @@ class Matcher:
     def fork(self) -> "Matcher":
         """An independent matcher in the same committed state. Raises TransactionError in a transaction."""
         self._require_idle()
-        twin = Matcher(self._core.fork(), self.vocab_size)
+        companion = None if self._companion is None else self._companion.fork()
+        twin = Matcher(self._core.fork(), self.vocab_size, companion)
         twin.num_committed = self.num_committed
         return twin
 
     def _take(self, token_id: int) -> bool:
         self.num_accepts += 1
         if not self._core.accept(token_id):
+            return False
+        if self._companion is not None and not self._companion.accept(token_id):
+            self._core.rollback(1)
             return False
         self._num_provisional += 1
         return True
@@ -159,6 +171,8 @@ class Matcher:
         if taken:
             self.num_rollbacks += 1
             self._core.rollback(taken)
+            if self._companion is not None:
+                self._companion.rollback(taken)
 
     def _require_idle(self) -> None:
         if self._state is not IDLE:

@@ -1,0 +1,202 @@
+"""Every keyword that can be reached is known and well formed, or the schema is refused at its pointer.
+
+The walk starts at the root and follows subschemas and references; definitions that nothing refers to are not
+reached. What it finds makes the ledger that explain-schema prints: every keyword occurrence with its fate.
+"""
+
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from engine.errors import RefusedConstruct, RequestError, SyntaxFault
+from engine.request import Formats, JsonOptions, UnknownKeywords
+from engine.text.limits import check_limit
+from engine.text.schema.formats import REFUSED_FORMATS, format_language
+from engine.text.schema.keywords import KEYWORDS, TYPES, Role, Shape, find, shape_in
+from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
+from engine.text.schema.source import INT64, KIND, Number, Value, walk_values
+from engine.text.schema.strings import search_language
+
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+@attrs.frozen
+class Occurrence:
+    """One keyword where it stands, and what becomes of it."""
+
+    pointer: str
+    keyword: str
+    fate: str
+
+
+def check(document: Document, options: JsonOptions) -> list[Occurrence]:
+    """Check everything reachable and return the ledger. Raises RequestError at the first fault."""
+    ledger: list[Occurrence] = []
+    seen = {document.root.index}
+    waiting = [document.root]
+    while waiting:
+        schema = waiting.pop()
+        check_limit("schema_positions", len(seen), KIND)
+        ledger += _check_schema(schema, options)
+        found = [part for name, part in document.subschemas(schema) if _is_reached(schema, name)]
+        found += [document.target(schema, name) for name in REFERENCES if schema.has(name)]
+        for part in reversed(found):
+            if part.index not in seen:
+                seen.add(part.index)
+                waiting.append(part)
+    return ledger
+
+
+def _is_reached(schema: Schema, keyword: str) -> bool:
+    return keyword not in ("$defs", "definitions", "unevaluatedItems", "unevaluatedProperties") and schema.has(
+        keyword
+    )
+
+
+def _check_schema(schema: Schema, options: JsonOptions) -> Iterator[Occurrence]:
+    if not isinstance(schema.value, dict):
+        return
+    for keyword, argument in schema.value.items():
+        pointer = schema.location(keyword).pointer
+        if schema.is_only_reference and keyword != "$ref":
+            yield Occurrence(pointer, keyword, "ignored beside $ref in this dialect")
+            continue
+        row = find(keyword, schema.dialect)
+        if row is None:
+            _check_unknown(schema, keyword, options)
+            yield Occurrence(pointer, keyword, "annotation (unknown)")
+            continue
+        if row.role is Role.REFUSED:
+            raise _refusal(schema, keyword, f"the keyword is not served: {row.reason}", keyword, "")
+        _check_argument(schema, keyword, argument, shape_in(keyword, schema.dialect))
+        fate = _check_format(schema, argument, options) if keyword == "format" else str(row.role)
+        yield Occurrence(pointer, keyword, fate)
+
+
+def _check_unknown(schema: Schema, keyword: str, options: JsonOptions) -> None:
+    if options.unknown_keywords is UnknownKeywords.ANNOTATE:
+        return
+    dialects = KEYWORDS[keyword].since if keyword in KEYWORDS else None
+    message = "the keyword is unknown" if dialects is None else f"{schema.dialect} has no such keyword"
+    raise _refusal(schema, keyword, message, keyword, "unknown_keywords=annotate ignores it")
+
+
+def _check_format(schema: Schema, name: str, options: JsonOptions) -> str:
+    """What becomes of a format under the options. Raises RefusedConstruct."""
+    if options.formats is Formats.ANNOTATE:
+        return "annotation"
+    if options.formats is Formats.REFUSE:
+        allowed = "formats=assert enforces it, formats=annotate ignores it"
+        raise _refusal(schema, "format", "format is not enforced by default", name, allowed)
+    if format_language(name) is not None:
+        return "assertion"
+    if name in REFUSED_FORMATS:
+        allowed = "formats=annotate ignores it"
+        raise _refusal(
+            schema, "format", f"the format cannot be enforced: {REFUSED_FORMATS[name]}", name, allowed
+        )
+    if options.unknown_keywords is UnknownKeywords.ANNOTATE:
+        return "annotation (unknown format)"
+    raise _refusal(schema, "format", "the format is unknown", name, "unknown_keywords=annotate ignores it")
+
+
+def _refusal(schema: Schema, keyword: str, message: str, found: str, allowed: str) -> RefusedConstruct:
+    return RefusedConstruct(UNSUPPORTED, message, schema.location(keyword), found[:80], allowed)
+
+
+def _check_argument(schema: Schema, keyword: str, argument: Value, shape: Shape) -> None:
+    test = _TESTS.get(shape)
+    if test is not None and not test(argument):
+        raise SyntaxFault(
+            KIND,
+            f"the argument of {keyword} has the wrong form",
+            schema.location(keyword),
+            repr(argument)[:40],
+            shape,
+        )
+    if shape in (Shape.NUMBER, Shape.POSITIVE):
+        _check_exact(schema, keyword, argument)
+    elif keyword in ("enum", "const"):
+        _check_values(schema, keyword, argument)
+    elif shape is Shape.PATTERN:
+        _check_pattern(schema, (keyword,), argument)
+    elif shape is Shape.PATTERNS:
+        for pattern in argument:
+            _check_pattern(schema, (keyword, pattern), pattern)
+
+
+def _check_exact(schema: Schema, keyword: str, number: Number) -> None:
+    if not number.is_exact:
+        raise _refusal(
+            schema,
+            keyword,
+            "a number would be rounded when it is read as binary64",
+            number.text,
+            "a decimal that binary64 gives back, such as 0.1",
+        )
+
+
+def _check_values(schema: Schema, keyword: str, argument: Value) -> None:
+    for pointer, part in walk_values(argument):
+        if not isinstance(part, Number):
+            continue
+        where = f"{keyword}{pointer}".replace("~1", "/")
+        is_integer = part.is_integer_text
+        if is_integer and not INT64[0] <= part.value <= INT64[1]:
+            raise _refusal(schema, where, "an integer is past 64 bits", part.text, "integers of 64 bits, signed")
+        _check_exact(schema, where, part)
+
+
+def _check_pattern(schema: Schema, keys: tuple[str, ...], pattern: str) -> None:
+    try:
+        search_language(pattern)
+    except RequestError as error:
+        malformed = isinstance(error, SyntaxFault)
+        kind = KIND if malformed else UNSUPPORTED
+        message = f"{error.message} (column {error.location.column})"
+        raise attrs.evolve(error, kind=kind, message=message, location=schema.location(*keys)) from None
+
+
+def _is_count(value: Value) -> bool:
+    return isinstance(value, Number) and value.value >= 0 and value.value.denominator == 1
+
+
+def _are_names(value: Value) -> bool:
+    return (
+        isinstance(value, list)
+        and all(isinstance(name, str) for name in value)
+        and len(set(value)) == len(value)
+    )
+
+
+def _are_types(value: Value) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and _are_names(names) and set(names) <= set(TYPES)
+
+
+
+def _is_schema(value: Value) -> bool:
+    return isinstance(value, dict | bool)
+
+
+_TESTS: dict[Shape, Callable[[Value], bool]] = {
+    Shape.STRING: lambda value: isinstance(value, str),
+    Shape.PATTERN: lambda value: isinstance(value, str),
+    Shape.BOOLEAN: lambda value: isinstance(value, bool),
+    Shape.LIMIT_FLAG: lambda value: isinstance(value, bool),
+    Shape.COUNT: _is_count,
+    Shape.NUMBER: lambda value: isinstance(value, Number),
+    Shape.POSITIVE: lambda value: isinstance(value, Number) and value.value > 0,
+    Shape.NAMES: _are_names,
+    Shape.TYPES: _are_types,
+    Shape.VALUES: lambda value: isinstance(value, list),
+    Shape.SCHEMA: _is_schema,
+    Shape.SCHEMAS: lambda value: isinstance(value, list) and bool(value) and all(map(_is_schema, value)),
+    Shape.MEMBERS: lambda value: isinstance(value, dict) and all(map(_is_schema, value.values())),
+    Shape.PATTERNS: lambda value: isinstance(value, dict) and all(map(_is_schema, value.values())),
+    Shape.ITEMS: lambda value: all(map(_is_schema, value)) if isinstance(value, list) else _is_schema(value),
+    Shape.NEEDS: lambda value: isinstance(value, dict) and all(map(_are_names, value.values())),
+    Shape.DEPENDENCIES: lambda value: (
+        isinstance(value, dict) and all(_is_schema(part) or _are_names(part) for part in value.values())
+    ),
+}

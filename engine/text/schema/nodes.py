@@ -1,0 +1,276 @@
+"""The schema document as a graph: every schema position with its pointer, and what references lead to.
+
+Positions are made on demand and once, so equal references give the same object. Base URIs, `$id` (draft 4:
+`id`), anchors and JSON Pointers are resolved inside the document; nothing is ever fetched.
+"""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote, urldefrag, urljoin
+
+import attrs
+
+from engine.errors import ErrorKind, Location, RefusedConstruct, SyntaxFault
+from engine.text.schema.keywords import (
+    IDENTIFIERS,
+    KEYWORDS,
+    NEWEST,
+    SUBSCHEMA_SHAPES,
+    Dialect,
+    Shape,
+    find,
+    shape_in,
+)
+from engine.text.schema.source import KIND, Value, join
+
+UNSUPPORTED = ErrorKind.UNSUPPORTED_JSON_SCHEMA
+
+
+@attrs.frozen(eq=False)
+class Resource:
+    """A schema with an identity of its own: base URI, place, dialect."""
+
+    uri: str
+    pointer: str
+    value: Value
+    dialect: Dialect
+
+
+@attrs.frozen(eq=False)
+class Schema:
+    """One schema position: `index` numbers positions in the order in which they were first met."""
+
+    index: int
+    pointer: str
+    value: Value
+    resource: Resource
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that gives its keywords their meaning."""
+        return self.resource.dialect
+
+    def get(self, keyword: str) -> Value:
+        """The argument of a keyword that the dialect knows and does not ignore, else None."""
+        return self.value.get(keyword) if self.has(keyword) else None
+
+    def has(self, keyword: str) -> bool:
+        """Whether the keyword stands here and counts: siblings of `$ref` count from 2019-09 on."""
+        if not isinstance(self.value, dict) or keyword not in self.value:
+            return False
+        if find(keyword, self.dialect) is None:
+            return False
+        return keyword == "$ref" or not self.is_only_reference
+
+    @property
+    def is_only_reference(self) -> bool:
+        """Whether the dialect ignores everything beside this schema's `$ref`."""
+        return (
+            isinstance(self.value, dict)
+            and self.dialect <= Dialect.DRAFT_7
+            and isinstance(self.value.get("$ref"), str)
+        )
+
+    def location(self, *keys: str | int) -> Location:
+        """Where a part of this schema stands."""
+        return Location(pointer=join(self.pointer, *keys))
+
+
+class Document:
+    """A parsed schema with all its positions."""
+
+    def __init__(self, value: Value) -> None:
+        self.positions: list[Schema] = []
+        self._by_pointer: dict[str, Schema] = {}
+        self._identities: dict[str, Schema] | None = None
+        dialect = _dialect(value, "", NEWEST)
+        resource = Resource(_own_id(value, dialect), "", value, dialect)
+        self.root = self._add("", value, resource)
+
+    def child(self, parent: Schema, *keys: str | int) -> Schema:
+        """The subschema of a position under these keys."""
+        pointer = join(parent.pointer, *keys)
+        known = self._by_pointer.get(pointer)
+        if known is not None:
+            return known
+        value = parent.value
+        for key in keys:
+            value = value[key]
+        return self._add(pointer, value, self._resource(pointer, value, parent.resource))
+
+    def subschemas(self, schema: Schema) -> Iterator[tuple[str, Schema]]:
+        """The subschemas that stand directly inside a schema, each with its keyword; definitions too."""
+        if not isinstance(schema.value, dict):
+            return
+        for name, argument in schema.value.items():
+            row = find(name, schema.dialect)
+            if row is None or row.shape not in SUBSCHEMA_SHAPES:
+                continue
+            for keys in _places(shape_in(name, schema.dialect), argument):
+                yield name, self.child(schema, name, *keys)
+
+    def target(self, schema: Schema, keyword: str = "$ref") -> Schema:
+        """What a reference leads to. Raises RefusedConstruct, SyntaxFault at the reference."""
+        text = schema.value[keyword]
+        place = schema.location(keyword)
+        if keyword != "$ref":
+            return self._dynamic_target(schema, keyword, place)
+        if text == "#" or text.startswith("#/"):
+            return self._at_pointer(schema.resource, text[1:], place, text)
+        return self._identified(urljoin(schema.resource.uri, text), place, text)
+
+    def _dynamic_target(self, schema: Schema, keyword: str, place: Location) -> Schema:
+        """A dynamic reference that can only lead to one place is a plain one; others are refused."""
+        text = schema.value[keyword]
+        anchor = "$recursiveAnchor" if keyword == "$recursiveRef" else "$dynamicAnchor"
+        resources = {s.resource.pointer for s in self._everywhere() if s.has(anchor) and s.value[anchor]}
+        if len(resources) > 1 or (resources and len(self._resources()) > 1):
+            raise _refusal("a dynamic reference that may lead to several places is not served", place, text)
+        if text == "#" or text.startswith("#/"):
+            return self._at_pointer(schema.resource, text[1:], place, text)
+        return self._identified(urljoin(schema.resource.uri, text), place, text)
+
+    def _resources(self) -> set[str]:
+        return {schema.resource.pointer for schema in self._everywhere()}
+
+    def _identified(self, uri: str, place: Location, text: str) -> Schema:
+        base, fragment = urldefrag(uri)
+        identities = self._all_identities()
+        if fragment.startswith("/") or not fragment:
+            owner = identities.get(base)
+            if owner is not None:
+                return self._at_pointer(owner.resource, fragment, place, text) if fragment else owner
+        elif f"{base}#{fragment}" in identities:
+            return identities[f"{base}#{fragment}"]
+        if base and base not in identities:
+            raise _refusal("a reference leads out of the document, and nothing is fetched", place, text)
+        raise SyntaxFault(KIND, "a reference leads nowhere", place, text, "a schema position of this document")
+
+    def _at_pointer(self, resource: Resource, fragment: str, place: Location, text: str) -> Schema:
+        schema = self._by_pointer.get(resource.pointer) or self._add(
+            resource.pointer, resource.value, resource
+        )
+        tokens = [_unescape(token) for token in unquote(fragment).split("/")[1:]]
+        value, owner, pointer = schema.value, resource, resource.pointer
+        for token in tokens:
+            value = _step(value, token, place, text)
+            pointer = join(pointer, token)
+            known = self._by_pointer.get(pointer)
+            owner = known.resource if known is not None else self._resource(pointer, value, owner)
+        if not isinstance(value, dict | bool):
+            raise SyntaxFault(KIND, "a reference leads to no schema", place, text, "an object, true or false")
+        return self._by_pointer.get(pointer) or self._add(pointer, value, owner)
+
+    def _add(self, pointer: str, value: Value, resource: Resource) -> Schema:
+        if not isinstance(value, dict | bool):
+            raise SyntaxFault(
+                KIND, "a schema is an object, true or false", Location(pointer=pointer), _shown(value)
+            )
+        if isinstance(value, bool) and resource.dialect is Dialect.DRAFT_4:
+            if not re.search(r"/additional(Items|Properties)$", pointer):
+                raise SyntaxFault(
+                    KIND, "a schema is an object in draft 4", Location(pointer=pointer), _shown(value)
+                )
+        schema = Schema(len(self.positions), pointer, value, resource)
+        self.positions.append(schema)
+        self._by_pointer[pointer] = schema
+        return schema
+
+    def _resource(self, pointer: str, value: Value, outer: Resource) -> Resource:
+        if not isinstance(value, dict):
+            return outer
+        dialect = _dialect(value, pointer, outer.dialect) if "$schema" in value else outer.dialect
+        own = _own_id(value, dialect)
+        if not own:
+            return outer
+        return Resource(urldefrag(urljoin(outer.uri, own))[0], pointer, value, dialect)
+
+    def _everywhere(self) -> list[Schema]:
+        """Every schema position, referenced or not."""
+        found: list[Schema] = []
+        waiting = [self.root]
+        while waiting:
+            schema = waiting.pop()
+            found.append(schema)
+            waiting += [part for _, part in self.subschemas(schema)]
+        return found
+
+    def _all_identities(self) -> dict[str, Schema]:
+        """Absolute URIs, and URIs with an anchor, of everything in the document that has one."""
+        if self._identities is None:
+            found = {self.root.resource.uri: self.root, "": self.root}
+            for schema in self._everywhere():
+                for uri in _identities(schema):
+                    found.setdefault(uri, schema)
+            self._identities = found
+        return self._identities
+
+
+def _identities(schema: Schema) -> Iterator[str]:
+    if not isinstance(schema.value, dict) or schema.is_only_reference:
+        return
+    if schema.resource.pointer == schema.pointer:
+        yield schema.resource.uri
+    own = schema.value.get("id" if schema.dialect is Dialect.DRAFT_4 else "$id")
+    if isinstance(own, str) and own.startswith("#") and schema.dialect <= Dialect.DRAFT_7:
+        yield f"{schema.resource.uri}{own}"
+    if schema.dialect >= Dialect.DRAFT_2019_09:
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            if isinstance(schema.value.get(keyword), str):
+                yield f"{schema.resource.uri}#{schema.value[keyword]}"
+
+
+def _own_id(value: Value, dialect: Dialect) -> str:
+    """The URI a schema gives itself, without fragment; empty where it gives none."""
+    if not isinstance(value, dict) or (dialect <= Dialect.DRAFT_7 and isinstance(value.get("$ref"), str)):
+        return ""
+    own = value.get("id" if dialect is Dialect.DRAFT_4 else "$id")
+    return urldefrag(own)[0] if isinstance(own, str) else ""
+
+
+def _dialect(value: Value, pointer: str, default: Dialect) -> Dialect:
+    if not isinstance(value, dict) or "$schema" not in value:
+        return default
+    text = value["$schema"]
+    place = Location(pointer=join(pointer, "$schema"))
+    if not isinstance(text, str):
+        raise SyntaxFault(KIND, "a dialect is named by a string", place, _shown(text))
+    dialect = IDENTIFIERS.get(text.removesuffix("#"))
+    if dialect is None:
+        allowed = ", ".join(uri for uri in IDENTIFIERS if uri.startswith("https"))
+        raise RefusedConstruct(UNSUPPORTED, "the dialect is not served", place, text[:80], allowed)
+    return dialect
+
+
+def _places(shape: Shape, argument: Value) -> list[tuple[str | int, ...]]:
+    """Under which keys of an argument its subschemas stand."""
+    if shape is Shape.SCHEMA or (shape is Shape.ITEMS and not isinstance(argument, list)):
+        return [()]
+    if shape in (Shape.SCHEMAS, Shape.ITEMS):
+        return [(i,) for i in range(len(argument))] if isinstance(argument, list) else []
+    if not isinstance(argument, dict):
+        return []
+    return [(name,) for name, part in argument.items() if not isinstance(part, list)]
+
+
+def _step(value: Value, token: str, place: Location, text: str) -> Value:
+    if isinstance(value, dict) and token in value:
+        return value[token]
+    if isinstance(value, list) and token.isdecimal() and int(token) < len(value):
+        return value[int(token)]
+    raise SyntaxFault(KIND, "a reference leads nowhere", place, text, "a schema position of this document")
+
+
+def _unescape(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")
+
+
+def _shown(value: Value) -> str:
+    return repr(value)[:40]
+
+
+def _refusal(message: str, place: Location, found: str) -> RefusedConstruct:
+    return RefusedConstruct(UNSUPPORTED, message, place, found, "references inside the document")
+
+
+assert all(row.shape is not Shape.LIMIT_FLAG for row in KEYWORDS.values())
