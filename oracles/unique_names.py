@@ -133,9 +133,8 @@ class _Reader:
 
     def escape(self, names: bool) -> None:
         rest = self.text[self.at : self.at + 6]
-        if (rest in CUT_UNITS) if names else CUT_ESCAPE.fullmatch(rest):
-            if self.at + len(rest) == len(self.text):
-                raise _Cut
+        if rest in CUT_UNITS if names else CUT_ESCAPE.fullmatch(rest):
+            raise _Cut  # shorter than any escape, so nothing stands behind it
         found = ANY_ESCAPE.match(rest)
         if found is None or (names and found[0] not in ESCAPED_UNITS):
             raise _Wrong

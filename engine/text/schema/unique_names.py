@@ -36,7 +36,8 @@ class _Names:
         self._index = index
         self._order: list[bytes] = []
         self._places: dict[bytes, int] = {}
-        self._closing: dict[bytes, list[tuple[int, ClosedIds]]] = {}  # by partial name, for names up to a place
+        # By partial name: what closes a name up to and with this place, in the order of places.
+        self._closing: dict[bytes, list[tuple[int, ClosedIds]]] = {}
 
     def has(self, name: bytes, count: int) -> bool:
         """Whether `name` is among the first `count`."""
@@ -204,7 +205,7 @@ class UniqueNames:
                     mode, partial, begin = (IN_VALUE if mode == OUTSIDE else IN_NAME), b"", at + 1
                 elif byte in b"{}[],:":
                     mode, level = self._pass_mark(byte, level)
-            elif mode == IN_NAME_ESCAPE or mode == IN_VALUE_ESCAPE:
+            elif mode in (IN_NAME_ESCAPE, IN_VALUE_ESCAPE):
                 mode -= 1
             elif byte == BACKSLASH:
                 mode += 1
