@@ -5,6 +5,8 @@ A second 60 exists only at 23:59:60 UTC, and in a date-time only at the end of J
 no place has had another since there are leap seconds, and all 2,879 offsets make a slow expression.
 """
 
+from collections.abc import Iterable, Iterator
+
 from engine.text.schema.format_parts import one_of
 
 _YEAR = "[0-9]{4}"
@@ -22,28 +24,36 @@ DATE = f"(?:{_YEAR}-{_MONTH_DAY}|{_LEAP_YEAR}-02-29)"
 _HOUR_MINUTE = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _FRACTION = r"(?:\.[0-9]+)?"
 _ORDINARY = rf"{_HOUR_MINUTE}:[0-5][0-9]{_FRACTION}(?:[Zz]|[+\-]{_HOUR_MINUTE})"
-_LEAP_HERE = f"23:59:60{_FRACTION}(?:[Zz]|\\+00:00)"  # no offset: the local day is the day in UTC
 
 
-def _leap_seconds(sign: int) -> str:
-    """Every local time of 23:59:60 UTC under offsets of one sign, with its offset (0 only as -00:00)."""
-    by_hour: dict[int, list[str]] = {}
-    sign_text = "-" if sign < 0 else r"\+"
-    for offset in range(0 if sign < 0 else 15, 24 * 60, 15):
-        hour, minute = divmod((23 * 60 + 59 + sign * offset) % (24 * 60), 60)
-        zone = f"{sign_text}{offset // 60:02}:{offset % 60:02}"
-        by_hour.setdefault(hour, []).append(f"{minute:02}:60{_FRACTION}{zone}")
-    return one_of(f"{hour:02}:{one_of(times)}" for hour, times in sorted(by_hour.items()))
+def _zones() -> Iterator[tuple[str, int]]:
+    """The offsets of served leap seconds, as written and in minutes east of UTC."""
+    yield from [("[Zz]", 0), (r"[+\-]00:00", 0)]
+    for offset in range(15, 24 * 60, 15):
+        written = f"{offset // 60:02}:{offset % 60:02}"
+        yield from [(rf"\+{written}", offset), (f"-{written}", -offset)]
 
 
-_LEAP_SAME_DAY = one_of([_LEAP_HERE, _leap_seconds(-1)])  # west of Greenwich it is earlier on the same day
-_LEAP_NEXT_DAY = _leap_seconds(1)
-TIME = one_of([_ORDINARY, _LEAP_SAME_DAY, _LEAP_NEXT_DAY])
+def _leap_seconds(zones: Iterable[tuple[str, int]]) -> str:
+    """The local times of 23:59:60 UTC, each with its offset."""
+    hours: dict[str, dict[str, list[str]]] = {}
+    for written, offset in zones:
+        hour, minute = divmod((23 * 60 + 59 + offset) % (24 * 60), 60)
+        hours.setdefault(f"{hour:02}", {}).setdefault(f"{minute:02}", []).append(written)
+    return one_of(
+        f"{hour}:{one_of(f'{minute}:60{_FRACTION}{one_of(written)}' for minute, written in minutes.items())}"
+        for hour, minutes in hours.items()
+    )
+
+
+_SAME_DAY = _leap_seconds(zone for zone in _zones() if zone[1] <= 0)  # the local day is the day in UTC
+_NEXT_DAY = _leap_seconds(zone for zone in _zones() if zone[1] > 0)
+TIME = one_of([_ORDINARY, _leap_seconds(_zones())])
 DATE_TIME = one_of(
     [
         f"{DATE}[Tt]{_ORDINARY}",
-        f"{_YEAR}-(?:06-30|12-31)[Tt]{_LEAP_SAME_DAY}",
-        f"{_YEAR}-(?:07-01|01-01)[Tt]{_LEAP_NEXT_DAY}",
+        f"{_YEAR}-(?:06-30|12-31)[Tt]{_SAME_DAY}",
+        f"{_YEAR}-(?:07-01|01-01)[Tt]{_NEXT_DAY}",
     ]
 )
 

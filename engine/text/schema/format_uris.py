@@ -23,7 +23,7 @@ _IP_FUTURE = r"[Vv][0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:\-]+"
 
 
 def _uri_rules(ucs: str, private: str) -> tuple[str, str]:
-    """An identifier with its scheme, and one that may be relative; `ucs` and `private` are members of a class.
+    """An identifier with its scheme, and one that may be relative; `ucs`, `private` are members of classes.
 
     A first path segment without a scheme before it has no colon: it would be read as a scheme.
     """
