@@ -1,6 +1,6 @@
 """The pattern language of ECMA-262 under its `u` flag, as a syntax tree.
 
-Back-references, scripts and v-mode classes are legal patterns but have no node here: `Unsupported`.
+Back-references have a node, but matching one is `Unsupported`; so are scripts and case-folding modifiers.
 """
 
 import unicodedata
@@ -77,7 +77,14 @@ class Look:
     negated: bool
 
 
-Node = Chars | Sequence | Choice | Repeat | Edge | Look
+@dataclass(frozen=True)
+class BackReference:
+    """What a group has matched; read, so that a pattern can be judged as such, but not matched."""
+
+    group: int | str
+
+
+Node = Chars | Sequence | Choice | Repeat | Edge | Look | BackReference
 
 DIGITS = ((0x30, 0x39),)
 WORDS = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))

@@ -13,6 +13,7 @@ from oracles.schema.pattern import (
     NEWLINES,
     SPACES,
     WORDS,
+    BackReference,
     Chars,
     Choice,
     Edge,
@@ -37,6 +38,7 @@ def parse_pattern(pattern: str, *, strict: bool = False) -> Node:
     node = reader.choice()
     if reader.at < len(reader.text):
         raise PatternError(f"nothing to close at {reader.at}")
+    reader.check_references()
     return node
 
 
@@ -44,6 +46,15 @@ class _Reader:
     def __init__(self, text: str, strict: bool):
         self.text, self.strict = text, strict
         self.at = 0
+        self.groups = 0
+        self.names: set[str] = set()
+        self.references: list[int | str] = []
+
+    def check_references(self) -> None:
+        """A reference may stand before its group, so this waits until all is read."""
+        for group in self.references:
+            if group not in self.names if isinstance(group, str) else group > self.groups:
+                raise PatternError(f"no group {group}")
 
     def peek(self, ahead: int = 0) -> str:
         return self.text[self.at + ahead : self.at + ahead + 1]
@@ -101,24 +112,48 @@ class _Reader:
         if self.take("."):
             return Chars(NEWLINES, negated=True)
         if self.take("\\"):
-            return self.escape()
+            return self.back_reference() or self.escape()
         literal_brace = character in "]}" or (character == "{" and self.bounds() is None)
         if character in "*+?" or (character in "]{}" and (self.strict or not literal_brace)):
             raise PatternError(f"{character!r} at {self.at} has no meaning there")
         self.at += 1
         return _one(ord(character))
 
+    def back_reference(self) -> Node | None:
+        length = len(self.text[self.at :]) - len(self.text[self.at :].lstrip("0123456789"))
+        group: int | str
+        if length and self.peek() != "0":
+            group = int(self.text[self.at : self.at + length])
+            self.at += length
+        elif self.take("k<"):
+            group = self.group_name()
+        else:
+            return None
+        self.references.append(group)
+        return BackReference(group)
+
+    def group_name(self) -> str:
+        end = self.text.find(">", self.at)
+        name = self.text[self.at : end]
+        if end < 0 or not name.replace("$", "_").isidentifier():
+            raise PatternError(f"no group name at {self.at}")
+        self.at = end + 1
+        return name
+
     def group(self) -> Node:
         if self.take("?:"):
             return self.closed()
         if self.take("?<"):
-            end = self.text.find(">", self.at)
-            name = self.text[self.at : end]
-            if end < 0 or not name.replace("$", "_").isidentifier():
-                raise PatternError(f"no group name at {self.at}")
-            self.at = end + 1
+            name = self.group_name()
+            if name in self.names:
+                raise Unsupported("two groups of one name")
+            self.names.add(name)
         elif self.peek() == "?":
+            rest = self.text[self.at + 1 :].lstrip("ims-")
+            if rest.startswith(":"):
+                raise Unsupported("modifiers")
             raise PatternError(f"no such group at {self.at}")
+        self.groups += 1
         return self.closed()
 
     def quantified(self, node: Node) -> Node:
@@ -206,8 +241,6 @@ class _Reader:
             return self.unicode_escape()
         if character and character in _SYNTAX:
             return ord(character)
-        if character and (character == "k" or character in "123456789"):
-            raise Unsupported("a back-reference")
         if self.strict or not character or character.isalnum():
             raise PatternError(f"no such escape at {self.at - 1}")
         return ord(character)

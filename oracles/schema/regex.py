@@ -77,7 +77,9 @@ class _Matcher:
             return self._run(node, starts) if isinstance(node.body, Chars) else self._repeat(node, starts)
         if isinstance(node, Edge):
             return {start for start in starts if self._edge(node.kind, start)}
-        return {start for start in starts if self._look(node, start) != node.negated}
+        if isinstance(node, Look):
+            return {start for start in starts if self._look(node, start) != node.negated}
+        raise Unsupported("a back-reference")
 
     def _runs(self, chars: Chars) -> list[int]:
         """For every position, how many characters of the class stand there in a row."""
