@@ -11,6 +11,7 @@ Run: python -m experiments.schema_bench [--quick] [--limit N] [--names FILE] [--
 """
 
 import argparse
+import contextlib
 import sys
 import time
 from collections.abc import Sequence
@@ -20,16 +21,18 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
+from engine.errors import RequestError
 from engine.request import OutputConstraint
 from experiments import schema_pages
 from experiments.schema_data import SAMPLE, SUITE, Case, chosen, data_folder, sample, suite
-from experiments.schema_engines import DEFAULT_PEERS, ENGINES, PROJECT, Options, Project, Refused
+from experiments.schema_engines import DEFAULT_PEERS, ENGINES, PROJECT, Options, Project
 from experiments.schema_pages import Part, Run
 from experiments.schema_stream import measure
 from experiments.schema_worker import Limits, Worker, workers
+from experiments.workers import sigterm_as_interrupt
 
 QUICK = 60  # cases of each part
-NUM_BUILDS = 60  # cold builds beside the stream
+NUM_BUILDS = 30  # cold builds beside the stream: so many slow ones, as many others
 PARTS = ("sample", "suite", "stream")
 CONSOLE = Console(stderr=True)
 
@@ -94,18 +97,20 @@ def judged(cases: Sequence[Case], found: Sequence[Worker], label: str) -> Part:
     return Part(cases, results)
 
 
-def stream_study(options: Options, cases: Sequence[Case]) -> dict[str, Any]:
-    """Cold builds of the project beside a running stream, in this process."""
+def stream_study(options: Options, part: Part) -> dict[str, Any]:
+    """Cold builds of the project beside a running stream, in this process: the slowest ones, then others."""
     project = Project(options)
+    compiled = [r for r in part.results[PROJECT] if r.outcome == "compiled"]
+    slow = {r.name for r in sorted(compiled, key=lambda r: -r.compile_seconds)[:NUM_BUILDS]}
+    others = [case for case in part.cases if case.name not in slow]
+    cases = [case for case in part.cases if case.name in slow]
+    cases += chosen(iter(others), None, NUM_BUILDS)
 
     def build(case: Case) -> None:
-        try:
+        with contextlib.suppress(RequestError):  # a refused schema has cost its time too
             project.compiler.compile(project.constraint(case))
-        except Exception as error:  # a refused schema has cost its time too
-            if not isinstance(error, Refused | ValueError):
-                CONSOLE.print(f"{case.name}: {type(error).__name__}", style="dim")
 
-    return measure(project.compiler, chosen(iter(cases), None, NUM_BUILDS), build)
+    return measure(project.compiler, cases, build)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,11 +118,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     options = Options(arguments.unknown_keywords, arguments.whitespace)
     engines, parts, begin = engines_of(arguments), cases_of(arguments), time.perf_counter()
-    with workers(engines, options, Limits(arguments.seconds, 3 * arguments.seconds)) as found:
+    limits = Limits(arguments.seconds, 3 * arguments.seconds)
+    with sigterm_as_interrupt(), workers(engines, options, limits) as found:
         done = {name: judged(cases, found, name) for name, cases in parts.items()}
     stream = None
     if "stream" in arguments.parts and PROJECT in engines and "sample" in parts:
-        stream = stream_study(options, parts["sample"])
+        stream = stream_study(options, done["sample"])
     command = " ".join(["python -m experiments.schema_bench", *_public(argv)])
     run = Run(command, options, done, stream, time.perf_counter() - begin)
     record = schema_pages.write(run, arguments.out)

@@ -20,7 +20,7 @@ from llguidance.tiktoken import lltokenizer_from_encoding
 
 from engine.errors import CoreFault, EmptyLanguage, LimitExceeded, RequestError, SyntaxFault
 from engine.frontend.tokenizer import qwen3_5_vocabulary
-from engine.request import OutputConstraint
+from engine.request import CacheOutcome, OutputConstraint
 from engine.text.compiler import ConstraintCompiler
 from engine.text.cores.xgrammar_core import tokenizer_info
 from engine.text.matcher import Matcher
@@ -139,21 +139,25 @@ class Project:
         compiler, begin = self.compiler, time.perf_counter()
         try:
             constraint = self.constraint(case)
-            compiled, _ = compiler.compile(constraint)
+            compiled, outcome = compiler.compile(constraint)
         except RequestError as error:
             raise Refused(_kind(error), error.message, error.pointer, str(error)) from None
         built = time.perf_counter()
         compiler.compile(self.constraint(case))
         hit = time.perf_counter() - built
+        seconds = built - begin if outcome is CacheOutcome.BUILT else compiled.compile_seconds
         return Language(
-            lambda: ProjectWalker(compiled.new_matcher(), self.row), built - begin, hit, compiled.core_name
+            lambda: ProjectWalker(compiled.new_matcher(), self.row), seconds, hit, compiled.core_name
         )
 
     def constraint(self, case: Case) -> OutputConstraint:
         """The request's constraint."""
-        make: Any = OutputConstraint.json_schema
-        options = {"unknown_keywords": self.options.unknown_keywords, "whitespace": self.options.whitespace}
-        return make(case.source, formats=case.formats, **options)
+        return OutputConstraint.json_schema(
+            case.source,
+            unknown_keywords=self.options.unknown_keywords,
+            formats=case.formats,
+            whitespace=self.options.whitespace,
+        )
 
 
 def _kind(error: RequestError) -> str:
