@@ -24,7 +24,7 @@ from oracles.schema.dialects import (
     Dialect,
     normal_uri,
 )
-from oracles.schema.text import TextError, Value, parse, pointer, repeated_names
+from oracles.schema.text import Path, TextError, Value, parse, pointer, repeated_names
 
 
 class SchemaError(ValueError):
@@ -50,11 +50,11 @@ class Place:
     value: Value
     resource: Resource
     document: str
-    path: tuple[str, ...]
+    path: Path
 
     def location(self, keyword: str = "") -> str:
         """Write the JSON Pointer of the schema, or of its keyword; after `URI#` outside the main document."""
-        path = (*self.path, keyword) if keyword else self.path
+        path = (self.path, keyword) if keyword else self.path
         return (self.document and self.document + "#") + pointer(path)
 
 
@@ -166,7 +166,7 @@ class Registry:
     def _add(self, uri: str, document: Value) -> Place:
         resource = Resource(uri, self._dialect(document, DIALECTS[self.default]), document)
         self.resources[uri] = resource
-        self._index(Place(document, resource, uri, ()))
+        self._index(Place(document, resource, uri, None))
         return self.places[id(document)]
 
     def _index(self, start: Place) -> None:
@@ -179,25 +179,26 @@ class Registry:
             if place.value.kind == "object":
                 place = Place(place.value, self._identified(place), place.document, place.path)
                 waiting += [
-                    Place(value, place.resource, place.document, (*place.path, *path))
-                    for path, value in subschemas(place.value, place.resource.dialect.draft)
+                    Place(value, place.resource, place.document, functools.reduce(_step, steps, place.path))
+                    for steps, value in subschemas(place.value, place.resource.dialect.draft)
                 ]
             self.places[id(place.value)] = place
 
     def _identified(self, place: Place) -> Resource:
         """Return the resource the schema belongs to, which may be one that begins with it."""
         schema, resource = place.value, place.resource
-        dialect = self._dialect(schema, resource.dialect)
         if resource.dialect.before_2019 and schema.get("$ref") is not None:
             return resource
-        name = _text(schema, dialect.id_keyword)
+        # What counts as an identifier is the surrounding dialect's word; `$schema` speaks only after it.
+        name = _text(schema, resource.dialect.id_keyword)
         if name is not None:
             uri, fragment = resolve_uri(resource.uri, name)
             if uri != resource.uri or schema is resource.root:
-                resource = resource if schema is resource.root else Resource(uri, dialect, schema)
+                if schema is not resource.root:
+                    resource = Resource(uri, self._dialect(schema, resource.dialect), schema)
                 resource.uri = uri
                 self.resources.setdefault(uri, resource)
-            if fragment and dialect.before_2019:
+            if fragment and resource.dialect.before_2019:
                 resource.anchors[fragment] = schema
         self._note_anchors(schema, resource)
         return resource
@@ -242,7 +243,7 @@ class Registry:
         value, path = resource.root, around.path
         for token in fragment.split("/")[1:]:
             name = token.replace("~1", "/").replace("~0", "~")
-            value, path = _inside(value, name, fragment), (*path, name)
+            value, path = _inside(value, name, fragment), (path, name)
             around = self.places.get(id(value), around)
         if id(value) not in self.places:
             self._index(Place(value, around.resource, around.document, path))
@@ -260,6 +261,10 @@ def _read(source: str) -> Value:
     return document
 
 
+def _step(path: Path, token: str) -> Path:
+    return (path, token)
+
+
 def _text(schema: Value, name: str) -> str | None:
     value = schema.get(name)
     return value.data if value is not None and value.kind == "string" else None
@@ -275,7 +280,7 @@ def _inside(value: Value, name: str, fragment: str) -> Value:
 
 
 def subschemas(schema: Value, draft: str) -> Iterator[tuple[tuple[str, ...], Value]]:
-    """List the schemas directly inside a schema object, each with its path."""
+    """List the schemas directly inside a schema object, each with the steps to it."""
     for name, value in schema.data:
         if name in HOLDS_ONE[draft] and value.kind in ("object", "boolean"):
             yield (name,), value

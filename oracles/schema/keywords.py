@@ -38,8 +38,7 @@ def _type_draft4(frame: "Frame", argument: Value) -> None:
 
 
 def _enum(frame: "Frame", argument: Value) -> None:
-    wanted = identity(frame.value)
-    if not any(identity(option) == wanted for option in argument.data):
+    if identity(frame.value) not in frame.run.choices(argument):
         frame.fail("enum")
 
 
@@ -141,10 +140,10 @@ def _dependencies_of(frame: "Frame", argument: Value, keyword: str) -> None:
 
 def _properties(frame: "Frame", argument: Value) -> None:
     if frame.value.kind == "object":
+        schemas = dict(argument.data)
         for name, value in frame.value.data:
-            schema = argument.get(name)
-            if schema is not None:
-                frame.below(schema, name, value)
+            if name in schemas:
+                frame.below(schemas[name], name, value)
                 frame.outcome.names.add(name)
 
 
@@ -161,10 +160,11 @@ def _pattern_properties(frame: "Frame", argument: Value) -> None:
 def _additional_properties(frame: "Frame", argument: Value) -> None:
     if frame.value.kind != "object":
         return
-    declared = frame.sibling("properties")
+    properties = frame.sibling("properties")
+    declared = set() if properties is None else _names(properties)
     patterns = frame.sibling("patternProperties")
     for name, value in frame.value.data:
-        if declared is not None and declared.get(name) is not None:
+        if name in declared:
             continue
         if patterns is not None and any(regex.search(pattern, name) for pattern, _ in patterns.data):
             continue

@@ -269,21 +269,29 @@ class _Reader:
         return chr(unit)
 
 
-def walk(value: Value) -> Iterator[tuple[tuple[str, ...], Value]]:
-    """Visit the value and everything inside it, each with its path of names and indices."""
-    waiting: list[tuple[tuple[str, ...], Value]] = [((), value)]
+# Names and indices from the inside out, as pairs (outer path, last step): a path shares what leads to it.
+Path = tuple[Any, str] | None
+
+
+def walk(value: Value) -> Iterator[tuple[Path, Value]]:
+    """Visit the value and everything inside it, each with its path."""
+    waiting: list[tuple[Path, Value]] = [(None, value)]
     while waiting:
         path, current = waiting.pop()
         yield path, current
         if current.kind == "array":
-            waiting += [((*path, str(index)), item) for index, item in enumerate(current.data)]
+            waiting += [((path, str(index)), item) for index, item in enumerate(current.data)]
         elif current.kind == "object":
-            waiting += [((*path, name), item) for name, item in current.data]
+            waiting += [((path, name), item) for name, item in current.data]
 
 
-def pointer(path: tuple[str, ...]) -> str:
+def pointer(path: Path) -> str:
     """Write a path as a JSON Pointer (RFC 6901)."""
-    return "".join(["/" + token.replace("~", "~0").replace("/", "~1") for token in path])
+    tokens: list[str] = []
+    while path is not None:
+        path, token = path
+        tokens += [token.replace("~", "~0").replace("/", "~1"), "/"]
+    return "".join(reversed(tokens))
 
 
 def repeated_names(value: Value) -> list[str]:
@@ -295,7 +303,7 @@ def repeated_names(value: Value) -> list[str]:
         seen: set[str] = set()
         for name, member in current.data:
             if name in seen:
-                found.append((member.start, pointer((*path, name))))
+                found.append((member.start, pointer((path, name))))
             seen.add(name)
     return [place for _, place in sorted(found)]
 
@@ -311,10 +319,22 @@ def lone_surrogates(value: Value) -> list[str]:
     return found
 
 
-def identity(value: Value) -> Any:
-    """Return a hashable key; two values are equal in the sense of JSON Schema iff their keys are equal."""
+def identity(value: Value) -> str:
+    """Return a key; two values are equal in the sense of JSON Schema iff their keys are equal.
+
+    It is a text, length before content, because comparing deep tuples would recurse in C. Of a repeated
+    name the last value counts.
+    """
     if value.kind == "array":
-        return ("array", tuple([identity(item) for item in value.data]))
+        parts = [identity(item) for item in value.data]
+        return "".join([f"[{len(parts)}:", *parts])
     if value.kind == "object":
-        return ("object", frozenset({name: identity(item) for name, item in value.data}.items()))
-    return (value.kind, value.data)
+        members = {name: identity(item) for name, item in value.data}
+        return "".join(
+            [f"{{{len(members)}:", *[f"{len(name)}:{name}{members[name]}" for name in sorted(members)]]
+        )
+    if value.kind == "number":
+        return f"{value.data.coefficient:x}e{value.data.exponent};"
+    if value.kind == "string":
+        return f'"{len(value.data)}:{value.data}'
+    return f"{value.data};"

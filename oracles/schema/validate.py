@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from oracles.schema.documents import Place, Registry, Resource, SchemaError
 from oracles.schema.keywords import EXPECTED, HANDLERS, LAST, OF_DRAFT
-from oracles.schema.text import Value, parse, pointer, repeated_names
+from oracles.schema.text import Path, Value, identity, parse, pointer, repeated_names
 
 RECURSION = 200_000
 
@@ -52,7 +52,7 @@ class Frame:
     run: "Run"
     place: Place
     value: Value
-    path: tuple[str, ...]
+    path: Path
     scope: tuple[Resource, ...]
     outcome: Outcome
 
@@ -83,7 +83,7 @@ class Frame:
     def below(self, schema: Value, step: str, value: Value) -> bool:
         """Apply a subschema to a value inside this one, taking over its failures; whether it held."""
         place = self.run.registry.place(schema)
-        found = self.run.evaluate(place, value, (*self.path, step), self.scope).failures
+        found = self.run.evaluate(place, value, (self.path, step), self.scope).failures
         self.outcome.failures += found
         return not found
 
@@ -100,11 +100,10 @@ class Run:
         self.assert_formats = assert_formats
         self.legacy_keywords = legacy_keywords
         self.active: set[tuple[int, int, tuple[Resource, ...]]] = set()
+        self._choices: dict[int, frozenset[str]] = {}
         self._plans: dict[int, list[tuple[str, Value]]] = {}
 
-    def evaluate(
-        self, place: Place, value: Value, path: tuple[str, ...], scope: tuple[Resource, ...]
-    ) -> Outcome:
+    def evaluate(self, place: Place, value: Value, path: Path, scope: tuple[Resource, ...]) -> Outcome:
         """Apply one schema to one value."""
         outcome = Outcome()
         if place.value.kind == "boolean" and _boolean_may_stand(place):
@@ -118,6 +117,13 @@ class Run:
             handler = OF_DRAFT.get((place.resource.dialect.draft, name)) or HANDLERS[name]
             handler(frame, argument)
         return outcome
+
+    def choices(self, argument: Value) -> frozenset[str]:
+        """Return the identities of an enum's members."""
+        found = self._choices.get(id(argument))
+        if found is None:
+            found = self._choices[id(argument)] = frozenset([identity(option) for option in argument.data])
+        return found
 
     def _plan(self, place: Place) -> list[tuple[str, Value]]:
         """List the keywords that act at a place: `$ref` alone before 2019-09, unevaluated* after the rest."""
@@ -143,10 +149,9 @@ class Run:
 
 def _boolean_may_stand(place: Place) -> bool:
     """Whether true and false are schemas here: everywhere since draft-06, in two keywords before."""
-    return place.resource.dialect.draft != "4" or place.path[-1:] in (
-        ("additionalItems",),
-        ("additionalProperties",),
-    )
+    if place.resource.dialect.draft != "4":
+        return True
+    return place.path is not None and place.path[1] in ("additionalItems", "additionalProperties")
 
 
 class Validator:
@@ -173,7 +178,7 @@ class Validator:
         """Return everything wrong with the instance. Raises: TextError when it is no JSON text."""
         instance = parse(instance_text)
         with _deep_recursion():
-            found = self.run.evaluate(self.run.registry.root, instance, (), ()).failures
+            found = self.run.evaluate(self.run.registry.root, instance, None, ()).failures
         return found + [Failure(place, "", "repeated name") for place in repeated_names(instance)]
 
 
