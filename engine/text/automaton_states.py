@@ -167,7 +167,7 @@ class Machine:
         return self._position_ids[key]
 
     def steps(self, start: int) -> tuple[dict[int, int], bool]:
-        """Where one character leads from a position (position to bit set), and whether that may be the end."""
+        """Where one character leads from a position (by a bit set), and whether it may be the end."""
         known = self._steps.get(start)
         if known is None:
             known = self._steps[start] = self._find_steps(start)

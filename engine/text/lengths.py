@@ -6,6 +6,8 @@ an automaton, however large the counts are.
 """
 
 import functools
+import itertools
+import math
 
 from engine.text.expr import (
     EPSILON,
@@ -26,6 +28,7 @@ from engine.text.expr import (
 ANY = chars([(0, 0x10FFFF)])
 ANYTHING = Repeat(ANY, 0, None)
 EMPTY_RANGE = (1, 0)
+MOST_SPLITS = 16  # copies of a sequence, one for each way its parts can share a length
 Lengths = tuple[int, int | None]
 
 
@@ -93,17 +96,43 @@ def _every(options: tuple[Expr | None, ...]) -> Expr | None:
 
 
 def _in_sequence(expr: Seq, low: int, high: int | None) -> Expr | None:
-    """Only one item may have more than one length; the others leave it the rest."""
-    ranges = [length_range(item) for item in expr.items]
-    varying = [index for index, (least, most) in enumerate(ranges) if least != most]
-    if len(varying) != 1:
+    """The item of most lengths is left what the others do not take; the others, of few lengths, are split."""
+    items = expr.items if high is None else _with_room(expr.items, high)
+    spans = [_span(item) for item in items]
+    index = spans.index(max(spans))
+    others = (*items[:index], *items[index + 1 :])
+    if math.prod(_span(item) for item in others) > MOST_SPLITS:
         return None
-    index = varying[0]
-    others = sum(least for least, _ in ranges) - ranges[index][0]
-    part = of_length(expr.items[index], max(low - others, 0), None if high is None else high - others)
-    if part is None or part == NOTHING:
-        return part
-    return seq([*expr.items[:index], part, *expr.items[index + 1 :]])
+    options: list[Expr] = []
+    for parts in itertools.product(*map(_by_length, others)):
+        rest = sum(length for length, _ in parts)
+        part = of_length(items[index], max(low - rest, 0), None if high is None else high - rest)
+        exprs = [*(other for _, other in parts[:index]), part, *(other for _, other in parts[index:])]
+        known = [item for item in exprs if item is not None]
+        if len(known) < len(exprs):
+            return None
+        options += [seq(known)] if NOTHING not in known else []
+    return alt(options)
+
+
+def _with_room(items: tuple[Expr, ...], high: int) -> tuple[Expr, ...]:
+    """The items without members that leave the others too little of `high` characters, where that is told."""
+    least = [length_range(item)[0] for item in items]
+    room = [high - sum(least) + own for own in least]
+    return tuple(of_length(item, 0, most) or item for item, most in zip(items, room, strict=True))
+
+
+def _span(expr: Expr) -> float:
+    """How many lengths lie between a member's least and greatest."""
+    least, most = length_range(expr)
+    return math.inf if most is None else most - least + 1
+
+
+def _by_length(expr: Expr) -> list[tuple[int, Expr | None]]:
+    """The members of each length."""
+    least, most = length_range(expr)
+    assert most is not None
+    return [(length, of_length(expr, length, length)) for length in range(least, most + 1)]
 
 
 def _in_repeat(expr: Repeat, low: int, high: int | None) -> Expr | None:

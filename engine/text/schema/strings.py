@@ -12,10 +12,11 @@ from itertools import groupby
 
 import attrs
 
-from engine.errors import ErrorKind, Location, RequestError, SyntaxFault
+from engine.errors import NOWHERE, ErrorKind, LimitExceeded, RefusedConstruct, RequestError, SyntaxFault
 from engine.text import automaton
 from engine.text.expr import (
     EPSILON,
+    NOTHING,
     Alt,
     Bytes,
     Chars,
@@ -42,6 +43,7 @@ CANONICAL = {
     for low, high in ESCAPED.ranges
     for code in range(low, high + 1)
 }
+UNKNOWN_ESCAPE = "an escape that is not served"  # well formed without the u flag: refused, not a fault
 TRIE_HEIGHT = 24  # branches inside branches, before the words that are left stand side by side
 
 
@@ -126,20 +128,36 @@ def search_language(pattern: str) -> Expr:
 
 
 def _as_schema_fault(error: RequestError) -> RequestError:
-    is_syntax = isinstance(error, SyntaxFault)
-    kind = ErrorKind.INVALID_JSON_SCHEMA if is_syntax else ErrorKind.UNSUPPORTED_JSON_SCHEMA
+    """An error of the regular expression as one of the schema, its column in the message."""
     column = f" (column {error.location.column})" if error.location.column else ""
-    return attrs.evolve(
-        error, kind=kind, message=f"in a regular expression: {error.message}{column}", location=Location()
-    )
+    message = f"in a regular expression: {error.message}{column}"
+    if isinstance(error, SyntaxFault) and error.message != UNKNOWN_ESCAPE:
+        return attrs.evolve(error, kind=ErrorKind.INVALID_JSON_SCHEMA, message=message, location=NOWHERE)
+    kind = ErrorKind.UNSUPPORTED_JSON_SCHEMA
+    if isinstance(error, LimitExceeded):
+        return attrs.evolve(error, kind=kind, message=message, location=NOWHERE)
+    return RefusedConstruct(kind, message, found=error.found, allowed=error.allowed)
 
 
 def _searching(alternative: Alternative) -> Expr:
-    before = EPSILON if alternative.anchored_start else ANYTHING
-    after = EPSILON if alternative.anchored_end else ANYTHING
-    if alternative.expr == EPSILON and ANYTHING in (before, after):
-        return ANYTHING
-    return seq([before, alternative.expr, after])
+    """The whole strings with a match; at an open end no repetition need be longer than its least."""
+    expr = alternative.expr
+    items: list[Expr] = list(expr.items) if isinstance(expr, Seq) else [expr] if expr != EPSILON else []
+    if not alternative.anchored_start:
+        items = [ANYTHING, *_least_first(items)]
+    if not alternative.anchored_end:
+        items = [*reversed(_least_first(items[::-1])), ANYTHING] if items != [ANYTHING] else items
+    return seq(items)
+
+
+def _least_first(items: list[Expr]) -> list[Expr]:
+    """The items after an open end: of a repetition that comes first only the copies that must be there."""
+    for index, item in enumerate(items):
+        if not isinstance(item, Repeat) or item == ANYTHING:
+            return items[index:]
+        if item.min > 0:
+            return [repeat(item.body, item.min, item.min), *items[index + 1 :]]
+    return []
 
 
 def literal_language(texts: Iterable[str]) -> Expr:
@@ -225,8 +243,10 @@ FREE_TEXT = Repeat(_free_character(), 0, None)
 def string_lexeme(strings: StringSet, suffix: Expr = EPSILON, *, canonical: bool = False) -> Lexeme:
     """The terminal of a set's members as JSON text with quotes, and `suffix` after the closing one.
 
-    A free set takes every escape unless `canonical` (member names). The set has a member and `suffix` can be
-    told from its end. Raises LimitExceeded.
+    A free set takes every escape unless `canonical` (member names). The set has a member, and no member of
+    `suffix` begins with a quote. As much as can be is put into one body: a vocabulary's common text tokens
+    are taken together only where a terminal is one repetition, or one without finitely many words.
+    Raises LimitExceeded.
     """
 
     def quoted(text: Expr) -> Expr:
@@ -234,18 +254,45 @@ def string_lexeme(strings: StringSet, suffix: Expr = EPSILON, *, canonical: bool
 
     if strings.is_free and not canonical:
         return Lexeme(quoted(FREE_TEXT))
-    patterns, excluded = _with_length(strings), strings.excluded
+    patterns, excluded = _needed(strings)
     bodies = [quoted(json_text(pattern)) for pattern in patterns]
-    return Lexeme(bodies[0], tuple(bodies[1:]), tuple(quoted(json_text(expr)) for expr in excluded))
+    never = (quoted(json_text(excluded)),) if excluded != NOTHING else ()
+    return Lexeme(bodies[0], tuple(bodies[1:]), never)
 
 
-def _with_length(strings: StringSet) -> tuple[Expr, ...]:
-    """The patterns with the length bounds put into one of them, or beside them as one more."""
+@functools.lru_cache(maxsize=4096)
+def _needed(strings: StringSet) -> tuple[tuple[Expr, ...], Expr]:
+    """Expressions that all members are in, at least one, and one that none is in, without what they imply."""
+    patterns = _without_implied(tuple(p for p in strings.patterns if p != ANYTHING))
     low, high = strings.min_length, strings.max_length
-    for index, pattern in enumerate(strings.patterns):
+    for index, pattern in enumerate(patterns):
         bounded = of_length(pattern, low, high)
         if bounded is not None:
-            return (*strings.patterns[:index], bounded, *strings.patterns[index + 1 :])
-    if strings.patterns and (low, high) == (0, None):
-        return strings.patterns
-    return (*strings.patterns, repeat(ANY, low, high))
+            patterns = (*patterns[:index], bounded, *patterns[index + 1 :])
+            break
+    else:
+        patterns = (*patterns, repeat(ANY, low, high))
+    excluded = [expr for expr in strings.excluded if not _is_apart(patterns, expr)]
+    return patterns, alt(excluded) if excluded else NOTHING
+
+
+def _without_implied(patterns: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The patterns without those that contain another one; all of them where that is too hard to tell."""
+    kept = list(patterns)
+    for pattern in patterns:
+        others = tuple(other for other in kept if other != pattern)
+        if any(_is_empty((other,), (pattern,)) for other in others):
+            kept.remove(pattern)
+    return tuple(kept)
+
+
+def _is_apart(patterns: tuple[Expr, ...], excluded: Expr) -> bool:
+    return _is_empty((*patterns, excluded), ())
+
+
+def _is_empty(also: tuple[Expr, ...], never: tuple[Expr, ...]) -> bool:
+    """Whether no string is left, as far as that can be told within the limits."""
+    try:
+        return automaton.is_empty(also, never)
+    except LimitExceeded:
+        return False
