@@ -14,7 +14,7 @@ from functools import cached_property
 
 import attrs
 
-from engine.errors import ErrorKind, IntegrityError, RefusedConstruct, RequestError
+from engine.errors import ErrorKind, IntegrityError, RequestError
 from engine.request import CacheOutcome, ConstraintKind, OutputConstraint
 from engine.text.choice import choice_grammar, normalized_choices
 from engine.text.cores import llguidance_core, xgrammar_core
@@ -24,12 +24,17 @@ from engine.text.gbnf import parse_gbnf
 from engine.text.matcher import Matcher
 from engine.text.regex import regex_grammar
 from engine.text.rules import Grammar, trim
+from engine.text.schema.grammar import object_grammar, schema_grammar
+from engine.text.schema.names_index import NamesIndex, names_index
+from engine.text.schema.unique_names import UniqueNames
 from engine.text.vocabulary import Vocabulary
 
 ERROR_KINDS = {
     ConstraintKind.GRAMMAR: ErrorKind.INVALID_GRAMMAR,
     ConstraintKind.CHOICE: ErrorKind.INVALID_CHOICE,
     ConstraintKind.REGEX: ErrorKind.INVALID_REGEX,
+    ConstraintKind.JSON_OBJECT: ErrorKind.INVALID_JSON_SCHEMA,
+    ConstraintKind.JSON_SCHEMA: ErrorKind.INVALID_JSON_SCHEMA,
 }
 FAILURES_KEPT = 1024
 
@@ -46,6 +51,7 @@ class CompiledConstraint:
     compile_seconds: float
     _core: CompiledCore
     _vocab_size: int
+    _names: NamesIndex | None = None  # given where members may have free names: none may stand twice
 
     def new_matcher(self, vocabulary: Vocabulary | None = None) -> Matcher:
         """A matcher at the start of the language.
@@ -54,7 +60,8 @@ class CompiledConstraint:
         """
         if vocabulary is not None and vocabulary.fingerprint != self.vocabulary_fingerprint:
             raise IntegrityError("the compiled grammar belongs to another vocabulary")
-        return Matcher(self._core.new_matcher(), self._vocab_size)
+        companion = None if self._names is None else UniqueNames(self._names)
+        return Matcher(self._core.new_matcher(), self._vocab_size, companion)
 
 
 @attrs.define
@@ -153,7 +160,8 @@ class ConstraintCompiler:
 
     def _build(self, key: str, constraint: OutputConstraint, core: str | None) -> CompiledConstraint:
         begin = time.perf_counter()
-        grammar = trim(self._parse(constraint), kind=ERROR_KINDS[constraint.kind])
+        source, has_free_names = self._parse(constraint)
+        grammar = trim(source, kind=ERROR_KINDS[constraint.kind])
         chosen = plan(grammar, self.vocabulary, ERROR_KINDS[constraint.kind], forced=core)
         try:
             compiled = self._cores.get(chosen.core_name).compile(chosen.grammar)
@@ -168,14 +176,22 @@ class ConstraintCompiler:
             compile_seconds=time.perf_counter() - begin,
             core=compiled,
             vocab_size=self.vocabulary.size,
+            names=names_index(self.vocabulary) if has_free_names else None,
         )
 
-    def _parse(self, constraint: OutputConstraint) -> Grammar:
+    def _parse(self, constraint: OutputConstraint) -> tuple[Grammar, bool]:
+        """The source's grammar, and whether it has objects whose members' names are free."""
         if constraint.kind is ConstraintKind.GRAMMAR:
-            return parse_gbnf(constraint.source, self.vocabulary)
+            return parse_gbnf(constraint.source, self.vocabulary), False
         if constraint.kind is ConstraintKind.CHOICE:
-            return choice_grammar(constraint.choices)
-        return regex_grammar(constraint.source)
+            return choice_grammar(constraint.choices), False
+        if constraint.kind is ConstraintKind.REGEX:
+            return regex_grammar(constraint.source), False
+        if constraint.kind is ConstraintKind.JSON_OBJECT:
+            lowered = object_grammar(constraint.options)
+        else:
+            lowered = schema_grammar(constraint.source, constraint.options)
+        return lowered.grammar, lowered.has_free_names
 
     def _keep(self, compiled: CompiledConstraint) -> None:
         self.counts.built += 1
@@ -198,7 +214,8 @@ class ConstraintCompiler:
     def _key(self, constraint: OutputConstraint, framing: str, core: str | None) -> str:
         """SHA-256 (hex) over length-prefixed parts, so that no two lists of parts run together."""
         choices = normalized_choices(constraint.choices) if constraint.choices else ()
-        parts = [constraint.kind.value, constraint.source, framing, core or "", *self._identity, *choices]
+        parts = [constraint.kind.value, constraint.source, framing, core or "", *self._identity]
+        parts += [*attrs.astuple(constraint.options), *choices]
         digest = hashlib.sha256()
         for part in parts:
             data = part.encode(errors="surrogatepass")
@@ -212,14 +229,7 @@ class ConstraintCompiler:
 
 
 def _check_entry(constraint: OutputConstraint) -> None:
-    """Refuse what no parser here takes."""
-    if constraint.kind not in ERROR_KINDS:
-        raise RefusedConstruct(
-            ErrorKind.UNSUPPORTED_JSON_SCHEMA,
-            "this version does not serve this kind of constraint",
-            found=constraint.kind.value,
-            allowed=", ".join(ERROR_KINDS),
-        )
+    """Refuse a source in the wrong place."""
     other_source = constraint.source if constraint.kind is ConstraintKind.CHOICE else constraint.choices
     if other_source:
         raise RequestError(

@@ -13,7 +13,6 @@ import attrs
 from engine.errors import ErrorKind, Location, RefusedConstruct, SyntaxFault
 from engine.text.schema.keywords import (
     IDENTIFIERS,
-    KEYWORDS,
     NEWEST,
     SUBSCHEMA_SHAPES,
     Dialect,
@@ -86,6 +85,7 @@ class Document:
         dialect = _dialect(value, "", NEWEST)
         resource = Resource(_own_id(value, dialect), "", value, dialect)
         self.root = self._add("", value, resource)
+        self.never = Schema(-1, "", False, resource)  # stands for conditions that no keyword spells
 
     def child(self, parent: Schema, *keys: str | int) -> Schema:
         """The subschema of a position under these keys."""
@@ -271,6 +271,3 @@ def _shown(value: Value) -> str:
 
 def _refusal(message: str, place: Location, found: str) -> RefusedConstruct:
     return RefusedConstruct(UNSUPPORTED, message, place, found, "references inside the document")
-
-
-assert all(row.shape is not Shape.LIMIT_FLAG for row in KEYWORDS.values())

@@ -1,0 +1,159 @@
+"""Reduced nodes to the project's grammar: one rule for each node that holds arrays or objects.
+
+JSON's own tokens are the lexemes: a string, a number or a member name ends where its text says, whatever
+follows, so the longest match loses nothing. All values of a node that are no arrays or objects of their own
+are one lexeme where they are listed. Nodes wait in a queue, so that deep schemas need no deep stack.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+
+from engine.errors import EmptyLanguage, ErrorKind, Location, RequestError
+from engine.request import JsonOptions
+from engine.text.expr import NOTHING, Expr, Grammar, Lexeme, Ref, alt, literal, seq
+from engine.text.limits import check_limit
+from engine.text.rules import productive_rules
+from engine.text.schema.lower import arrays, objects
+from engine.text.schema.lower.layout import Layout
+from engine.text.schema.nodes import UNSUPPORTED
+from engine.text.schema.numbers import literal_texts, number_language
+from engine.text.schema.reduce.branches import Node
+from engine.text.schema.reduce.clauses import Expansion
+from engine.text.schema.reduce.reducer import Reducer
+from engine.text.schema.source import Number, Value
+from engine.text.schema.strings import json_text, literal_language, string_lexeme
+
+UNSATISFIABLE = ErrorKind.UNSATISFIABLE_JSON_SCHEMA
+ROOT = "root"
+
+
+@attrs.frozen
+class Lowered:
+    """A grammar, and whether some object in it takes names that are not listed."""
+
+    grammar: Grammar
+    has_free_names: bool
+
+
+class Lowerer:
+    """Writes the nodes of one reduction as rules; `has_free_names` tells what a matcher must watch."""
+
+    def __init__(self, reducer: Reducer, options: JsonOptions) -> None:
+        self.reducer = reducer
+        self.layout = Layout.of(options.whitespace)
+        self.has_free_names = False
+        self.rules: dict[str, Expr] = {}
+        self._values: dict[Node, Expr] = {}
+        self._waiting: list[tuple[str, Node, Expansion]] = []
+        self.comma = Lexeme(self.layout.comma)
+
+    def lower(self, root: Node) -> Lowered:
+        """The grammar of a node. Raises RequestError; EmptyLanguage with the place of a contradiction."""
+        self.rules[ROOT] = self.value(root)
+        while self._waiting:
+            name, node, expansion = self._waiting.pop()
+            check_limit("schema_rules", len(self.rules), UNSUPPORTED)
+            self.rules[name] = alt([*self._scalars(node, expansion), *self._structures(expansion)])
+        grammar = Grammar(self.rules, ROOT)
+        if ROOT not in productive_rules(grammar):
+            raise self._contradiction(root)
+        return Lowered(grammar, self.has_free_names)
+
+    def value(self, node: Node) -> Expr:
+        """The language of a node: a rule that is written later, or a lexeme at once."""
+        known = self._values.get(node)
+        if known is not None:
+            return known
+        expansion = self.reducer.expand(node)
+        if expansion.arrays or expansion.objects:
+            name = f"v{len(self._values)}"
+            self._values[node] = Ref(name)
+            self._waiting.append((name, node, expansion))
+        else:
+            self._values[node] = alt(self._scalars(node, expansion))
+        return self._values[node]
+
+    def rule(self, expr: Expr) -> Expr:
+        """A reference to a new rule for an expression."""
+        name = f"p{len(self.rules)}-{len(self._values)}"
+        self.rules[name] = expr
+        return Ref(name)
+
+    def _structures(self, expansion: Expansion) -> Iterable[Expr]:
+        for array in expansion.arrays:
+            yield arrays.lowered(array, self)
+        for clause in expansion.objects:
+            yield objects.lowered(clause, self)
+
+    def _scalars(self, node: Node, expansion: Expansion) -> list[Expr]:
+        listed: list[Expr] = [literal("null")] if expansion.null else []
+        listed += [literal("true" if flag else "false") for flag in sorted(expansion.booleans)]
+        listed += self._listed(expansion.values)
+        parts: list[Expr] = [Lexeme(alt(listed))] if listed else []
+        with pointing_at(node):
+            parts += [string_lexeme(s) for s in expansion.strings if s.is_free or not s.is_empty()]
+            parts += [number_language(n) for n in expansion.numbers if n.is_free or not n.is_empty()]
+        return parts
+
+    def _listed(self, values: Iterable[Value]) -> Iterable[Expr]:
+        """The texts of enum and const values; the strings share their beginnings."""
+        texts = [value for value in values if isinstance(value, str)]
+        if texts:
+            yield seq([literal('"'), json_text(literal_language(texts)), literal('"')])
+        for value in values:
+            if isinstance(value, Number):
+                yield alt([literal(text) for text in literal_texts(value.text)])
+            elif not isinstance(value, str):
+                yield self.layout.constant(value)
+
+    def _contradiction(self, root: Node) -> EmptyLanguage:
+        """The fault of an empty language, at the innermost single node that nothing can satisfy."""
+        productive = productive_rules(Grammar(self.rules, ROOT))
+        node, seen = root, {root}
+        while True:
+            following = [n for n in self._needed(node) if self._is_dead(n, productive) and n not in seen]
+            if not following:
+                break
+            node = following[0]
+            seen.add(node)
+        return EmptyLanguage(
+            UNSATISFIABLE,
+            "no value satisfies the schema here",
+            place_of(node),
+            allowed="a schema that at least one finite value satisfies",
+        )
+
+    def _needed(self, node: Node) -> list[Node]:
+        """The nodes that every value of a node with one clause needs."""
+        expansion = self.reducer.expand(node)
+        clauses = [*expansion.arrays, *expansion.objects]
+        if len(clauses) != 1:
+            return []
+        if expansion.objects:
+            return [slot.node for slot in expansion.objects[0].slots if slot.required]
+        clause = expansion.arrays[0]
+        return [*clause.prefix, clause.tail][: clause.min_items]
+
+    def _is_dead(self, node: Node, productive: frozenset[str]) -> bool:
+        expr = self._values.get(node, NOTHING)
+        return expr.name not in productive if isinstance(expr, Ref) else expr == NOTHING
+
+
+def place_of(node: Node) -> Location:
+    """Where the last schema of a node stands: the innermost of those that meet there."""
+    return node[-1][0].location() if node else Location()
+
+
+class pointing_at:  # noqa: N801 - reads as the statement it is used in
+    """Give request errors without a place the place of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RequestError) and not str(error.location):
+            raise attrs.evolve(error, location=place_of(self._node)) from None
