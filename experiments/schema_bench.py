@@ -26,14 +26,15 @@ from engine.request import OutputConstraint
 from experiments import schema_pages
 from experiments.schema_data import SAMPLE, SUITE, Case, chosen, data_folder, sample, suite
 from experiments.schema_engines import DEFAULT_PEERS, ENGINES, PROJECT, Options, Project
+from experiments.schema_known import known
 from experiments.schema_pages import Part, Run
-from experiments.schema_stream import measure
+from experiments.schema_stream import Build, measure
 from experiments.schema_worker import Limits, Worker, workers
 from experiments.workers import sigterm_as_interrupt
 
 QUICK = 60  # cases of each part
 NUM_BUILDS = 30  # cold builds beside the stream: so many slow ones, as many others
-PARTS = ("sample", "suite", "stream")
+PARTS = ("sample", "suite", "known", "stream")
 CONSOLE = Console(stderr=True)
 
 
@@ -79,11 +80,11 @@ def engines_of(arguments: argparse.Namespace) -> list[str]:
 
 
 def cases_of(arguments: argparse.Namespace) -> dict[str, list[Case]]:
-    """The chosen cases of the sample and the suite."""
+    """The chosen cases of the sample, the suite and the known faults."""
     text = arguments.names.read_text(encoding="utf-8") if arguments.names else None
     names = None if text is None else frozenset(line.strip() for line in text.splitlines())
     limit = arguments.limit or (QUICK if arguments.quick else None)
-    sources = {"sample": sample(arguments.data), "suite": suite(arguments.suite)}
+    sources = {"sample": sample(arguments.data), "suite": suite(arguments.suite), "known": known()}
     found = {part: chosen(cases, names, limit) for part, cases in sources.items() if part in arguments.parts}
     return {part: cases for part, cases in found.items() if cases}
 
@@ -106,11 +107,16 @@ def stream_study(options: Options, part: Part) -> dict[str, Any]:
     cases = [case for case in part.cases if case.name in slow]
     cases += chosen(iter(others), None, NUM_BUILDS)
 
-    def build(case: Case) -> None:
-        with contextlib.suppress(RequestError):  # a refused schema has cost its time too
-            project.compiler.compile(project.constraint(case))
+    def fresh_build() -> Build:
+        compiler = Project(options, project.vocabulary).compiler
 
-    return measure(project.compiler, cases, build)
+        def build(case: Case) -> None:
+            with contextlib.suppress(RequestError):  # a refused schema has cost its time too
+                compiler.compile(project.constraint(case))
+
+        return build
+
+    return measure(project.compiler, cases, fresh_build)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

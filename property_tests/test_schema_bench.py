@@ -1,6 +1,7 @@
 """The schema bench judges rightly: tried on languages that are lists of texts, and on processes that die."""
 
 import json
+import sys
 import time
 
 import pytest
@@ -25,6 +26,7 @@ from experiments.schema_data import (
 )
 from experiments.schema_engines import PROJECT, Options, encoding
 from experiments.schema_judge import Judge, Kind, Refusal, Verdict, not_compiled
+from experiments.schema_known import known
 from experiments.schema_pages import Part, Run
 from experiments.schema_pages import write as write_report
 from experiments.schema_report import by_group, counts, refusals, wrong
@@ -255,14 +257,29 @@ def test_report_files(tmp_path):
 @pytest.mark.clause("REQ-15")
 def test_stream_study_times_tokens_and_builds():
     compiler = ConstraintCompiler(BYTES)
-    built = []
+    built, before = [], sys.getswitchinterval()
 
     def build(case):
         time.sleep(0.05)
         built.append(case.name)
 
-    study = measure(compiler, CASES, build, num_tokens=40, forward_seconds=0.0005)
-    assert built == ["one", "refused", "two"]
-    assert study["times"]["alone"]["tokens"] == 40
-    assert study["times"]["beside cold builds"]["tokens"] > 5
-    assert study["longest_build_seconds"] >= 0.05
+    times = measure(compiler, CASES, lambda: build, num_tokens=40, forward_seconds=0.0005)["times"]
+    alone, default, short = times.values()
+    assert built == ["one", "refused", "two"] * 2
+    assert alone["tokens"] == 40 and alone["builds"] == 0
+    for beside in (default, short):
+        assert beside["tokens"] > 5 and beside["builds"] == 3 and beside["longest build s"] >= 0.05
+    assert sys.getswitchinterval() == before
+
+
+@pytest.mark.clause("JSON-7")
+def test_the_known_faults_are_labelled_as_an_independent_validator_sees_them():
+    from jsonschema import Draft202012Validator, FormatChecker
+
+    for case in known():
+        schema = json.loads(case.source)
+        if schema.get("format"):
+            continue  # the package asserts formats only where further packages are installed
+        validator = Draft202012Validator(schema, format_checker=FormatChecker())
+        for instance in case.instances:
+            assert validator.is_valid(json.loads(instance.text)) is instance.valid, (case.name, instance.text)
