@@ -10,6 +10,7 @@ GROUPS = {
     "B": "speculative acceptance",
     "C": "mask look-ahead",
     "D": "matcher transaction and commit",
+    "E": "JSON Schema",
     "F": "regex, choice and grammar lowering",
     "H": "cache keys, batching, concurrency",
 }
@@ -24,6 +25,7 @@ MODULES = (
     "group_f_gbnf",
     "group_f_lowering",
     "group_h",
+    "group_names",
     "group_triton",
 )
 
