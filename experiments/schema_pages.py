@@ -1,6 +1,7 @@
 """schema.md, schema.png and schema.json: a run of the schema bench to read, to see and to compute with."""
 
 import datetime
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,7 @@ def _part(found: Mapping[str, Any], part: Part) -> list[str]:
     lines += [*table(["", *engines], rows), ""]
     for engine in engines:
         lines += _refusals(engine, found[engine])
-    return lines + _wrong(found) + _files(found)
+    return lines + _wrong(found) + _slowest(found) + _files(found)
 
 
 def _cell(count: Mapping[str, int]) -> str:
@@ -203,6 +204,16 @@ def _wrong(found: Mapping[str, Any]) -> list[str]:
     shown = [[row[column] for column in header] for row in rows[:MAX_WRONG_ROWS]]
     more = [f"\n{len(rows) - len(shown)} more stand in schema.json."] if len(rows) > len(shown) else []
     return [f"### Wrong in {PROJECT}\n", *table(header, shown), *more, ""]
+
+
+def _slowest(found: Mapping[str, Any]) -> list[str]:
+    """The project's longest compiles and masks side by side."""
+    if PROJECT not in found:
+        return []
+    slow = found[PROJECT]["slowest"]
+    pairs = itertools.zip_longest(slow["compile ms"], slow["mask us"], fillvalue={})
+    rows = [[*compiles.values(), *masks.values()] for compiles, masks in pairs]
+    return [f"### Slowest in {PROJECT}\n", *table(["compile", "ms", "mask", "us"], rows), ""]
 
 
 def _files(found: Mapping[str, Any]) -> list[str]:
