@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from engine.text.automaton_states import KIND, Budget, Classes, Machine, State
+from engine.text.automaton_states import DEAD, KIND, Budget, Classes, Machine
 from engine.text.expr import NOTHING, Expr, Repeat, alt, repeat
 from engine.text.lengths import ANY, ANYTHING, EMPTY_RANGE, length_range, of_length
 from engine.text.limits import check_limit
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Exprs = tuple[Expr, ...]
-Node = tuple[State, ...]  # a state of every machine: those of `also` in order, then that of `never`
+Node = tuple[int, ...]  # a state of every machine: those of `also` in order, then that of `never`
 PREFERRED = [(0x61, 0x7A), (0x30, 0x39), (0x41, 0x5A), (0x21, 0x7E), (0x20, 0x20)]
 MANY_LAYERS = 64  # how far `members` counts before it asks which states lead to a member
 NUM_CODES = 0x110000 - 0x800
@@ -132,8 +132,8 @@ def matches(expr: Expr, text: str) -> bool:
     state = machine.start
     for character in text:
         code = classes.of_code(ord(character))
-        state = next((target for mask, target in machine.moves(state) if mask & code), ())
-        if not state:
+        state = next((target for mask, target in machine.moves(state) if mask & code), DEAD)
+        if state == DEAD:
             return False
     return machine.accepts(state)
 
@@ -174,17 +174,16 @@ class _Product:
         for mask, begun in found:
             for part, target in self._outside(mask, node[-1]):
                 moves[(*begun, target)] = moves.get((*begun, target), 0) | part
-        self.budget.spend(1 + len(found) + len(moves))
         return moves
 
-    def _outside(self, mask: int, state: State) -> Iterator[tuple[int, State]]:
+    def _outside(self, mask: int, state: int) -> Iterator[tuple[int, int]]:
         """How `never` goes on with the classes of `mask`, without what can only be refused."""
-        for part, target in self.never.moves(state) if state else ():
-            if mask & part and not self.never.is_universal(target):
+        for part, target in self.never.moves(state):
+            if mask & part and target != self.never.universal:
                 yield mask & part, target
             mask &= ~part
         if mask:
-            yield mask, ()
+            yield mask, DEAD
 
     def shortest(self) -> str | None:
         """A shortest member; None if there is none."""

@@ -17,10 +17,8 @@ from engine.text.limits import check_limit
 
 KIND = ErrorKind.UNSUPPORTED_JSON_SCHEMA
 END = 0  # the position with nothing left
-State = tuple[int, ...]  # positions, sorted
-Moves = tuple[
-    tuple[int, State], ...
-]  # disjoint bit sets of classes, and where each leads; the rest leads nowhere
+DEAD = 0  # the state of no position
+Moves = tuple[tuple[int, int], ...]  # disjoint bit sets of classes, the state each leads to; the rest is DEAD
 
 
 @attrs.define
@@ -111,9 +109,13 @@ class Machine:
         self.positions: list[tuple[int, int]] = [(-1, -1)]  # part, position after it; 0 is END
         self._position_ids: dict[tuple[int, int], int] = {}
         self._steps: dict[int, tuple[dict[int, int], bool]] = {}
-        self._moves: dict[State, Moves] = {}
+        self._states: list[tuple[int, ...]] = [()]  # the positions of each state, sorted
+        self._state_ids: dict[tuple[int, ...], int] = {(): DEAD}
+        self._accepts: dict[int, bool] = {}
+        self._moves: dict[int, Moves] = {}
         root = fold(expr, self._part_of)
         self._anything = self.position(self.repeat_part(self.part("set", classes.all), 0, None), END)
+        self.universal = self.state({self._anything})
         self.start = self.state({self.position(root, END)})
 
     def part(self, kind: str, body: int | tuple[int, ...], low: int = 0, high: int | None = None) -> int:
@@ -214,11 +216,17 @@ class Machine:
             )  # an empty copy leads nowhere new: what is left now contains what would be left then
         return [self.position(body, after), *([rest] if low == 0 else [])]
 
-    def state(self, positions: Iterable[int]) -> State:
-        """The state of a set of positions, without those that another one contains."""
-        unique = set(positions)
+    def state(self, positions: Iterable[int]) -> int:
+        """The number of the state of a set of positions, without those that another one contains."""
+        key = tuple(sorted(self._largest(set(positions))))
+        if key not in self._state_ids:
+            self._state_ids[key] = len(self._states)
+            self._states.append(key)
+        return self._state_ids[key]
+
+    def _largest(self, unique: set[int]) -> set[int]:
         if self._anything in unique:
-            return (self._anything,)
+            return {self._anything}
         counted: dict[tuple[int, int], list[tuple[int, float, int]]] = {}
         for position in unique:
             part, rest = self.positions[position]
@@ -228,26 +236,25 @@ class Machine:
                 counted.setdefault((body, rest), []).append(entry)  # type: ignore[arg-type]
         for entries in counted.values():
             unique -= _contained(entries) if len(entries) > 1 else set()
-        return tuple(sorted(unique))
+        return unique
 
-    def accepts(self, state: State) -> bool:
+    def accepts(self, state: int) -> bool:
         """Whether the characters so far are a member."""
-        return any(self.steps(position)[1] for position in state)
+        known = self._accepts.get(state)
+        if known is None:
+            known = self._accepts[state] = any(self.steps(position)[1] for position in self._states[state])
+        return known
 
-    def is_universal(self, state: State) -> bool:
-        """Whether every continuation is known to make a member."""
-        return state == (self._anything,)
-
-    def moves(self, state: State) -> Moves:
+    def moves(self, state: int) -> Moves:
         """The next states, by disjoint sets of classes."""
         known = self._moves.get(state)
         if known is None:
             known = self._moves[state] = self._find_moves(state)
         return known
 
-    def _find_moves(self, state: State) -> Moves:
+    def _find_moves(self, state: int) -> Moves:
         by_mask: dict[int, list[int]] = {}
-        for position in state:
+        for position in self._states[state]:
             for target, mask in self.steps(position)[0].items():
                 by_mask.setdefault(mask, []).append(target)
         pieces: list[tuple[int, tuple[int, ...]]] = [(self.classes.all, ())]
@@ -259,7 +266,7 @@ class Machine:
                 if part
             ]
             self.budget.spend(len(pieces) + len(targets))
-        merged: dict[State, int] = {}
+        merged: dict[int, int] = {}
         for piece, together in pieces:
             if together:
                 reached = self.state(together)

@@ -22,11 +22,13 @@ LIMITS: Mapping[str, int] = {
     "schema_rules": 50_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
     "number_characters": 1000,  # of one number in a schema
+    "number_residues": 128,  # that texts of numbers have to tell apart
+    "number_scale": 32,  # fraction digits of a step
     "choice_members": 16_384,  # distinct strings of a choice
     "choice_bytes": 1024 * 1024,  # their UTF-8 bytes together
     "automaton_states": 65_536,  # states in which string conditions are met together
     "automaton_length": 8192,  # a length bound that such states have to count
-    "automaton_work": 2_000_000,  # positions and edges looked at for them
+    "automaton_work": 1_000_000,  # positions and edges looked at for them
 }
 WHAT = {
     "source_bytes": "the source has too many bytes",
@@ -42,6 +44,8 @@ WHAT = {
     "schema_rules": "the schema needs too many rules",
     "object_states": "the counts of members or items combine in too many ways",
     "number_characters": "a number is too long",
+    "number_residues": "the numbers' multiples have too large a prime factor",
+    "number_scale": "the numbers' steps are too small",
     "choice_members": "the choice has too many members",
     "choice_bytes": "the choice's members have too many bytes",
     "automaton_states": "string conditions that hold together need too many states",
