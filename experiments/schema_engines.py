@@ -22,6 +22,7 @@ from engine.errors import CoreFault, EmptyLanguage, LimitExceeded, RequestError,
 from engine.frontend.tokenizer import qwen3_5_vocabulary
 from engine.request import CacheOutcome, OutputConstraint
 from engine.text.compiler import ConstraintCompiler
+from engine.text.cores.select import CORE_NAMES
 from engine.text.cores.xgrammar_core import tokenizer_info
 from engine.text.matcher import Matcher
 from engine.text.vocabulary import Vocabulary
@@ -128,10 +129,11 @@ class Project:
 
     @cached_property
     def compiler(self) -> ConstraintCompiler:
-        """The compiler with both cores started."""
+        """The compiler with its cores, and its index of object names, built for the vocabulary."""
         compiler = ConstraintCompiler(self.vocabulary)
-        for core in ("llguidance", "xgrammar"):
+        for core in CORE_NAMES:
             compiler.compile(OutputConstraint.choice(["a"]), core=core)
+        compiler.compile(OutputConstraint.json_object())
         return compiler
 
     def compile(self, case: Case) -> Language:

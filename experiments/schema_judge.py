@@ -5,6 +5,7 @@ spellings, at a number out of the contract's range; what is left is a false refu
 be refused in every order that the search finds.
 """
 
+import bisect
 import enum
 import json
 import re
@@ -72,7 +73,10 @@ class Refusal:
 
 @frozen(eq=False)
 class Result:
-    """One case on one engine; `outcome` is compiled, refused, slow (the time guard) or died."""
+    """One case on one engine; `outcome` is compiled, refused, slow (the time guard) or died.
+
+    `slowest_at`: the end of the text whose mask took the longest.
+    """
 
     name: str
     group: str
@@ -82,6 +86,7 @@ class Result:
     core: str = ""
     compile_seconds: float = float("nan")
     hit_seconds: float | None = None
+    slowest_at: str = ""
     mask_seconds: np.ndarray = field(factory=lambda: np.zeros(0, np.float32))
 
 
@@ -104,17 +109,29 @@ class Judge:
         """Walk every instance of a compiled case."""
         seconds: list[float] = []
         ranks = declared_order(json.loads(case.source))
-        verdicts = tuple(self._verdict(language, instance, ranks, seconds) for instance in case.instances)
+        verdicts, walked = [], [0]
+        for instance in case.instances:
+            verdicts.append(self._verdict(language, instance, ranks, seconds))
+            walked.append(len(seconds))
         return Result(
             case.name,
             case.group,
             "compiled",
-            verdicts,
+            tuple(verdicts),
             core=language.core,
             compile_seconds=language.compile_seconds,
             hit_seconds=language.hit_seconds,
+            slowest_at=self._place(case, walked, int(np.argmax(seconds))) if seconds else "",
             mask_seconds=np.array(seconds, np.float32),
         )
+
+    def _place(self, case: Case, walked: Sequence[int], index: int) -> str:
+        """The text in front of a mask; `walked` counts the masks before each instance and after all."""
+        which = bisect.bisect_right(walked, index) - 1
+        text = case.instances[which].text
+        data = self.engine.vocabulary.token_bytes
+        raw = b"".join(data[token_id] for token_id in self.encode(text)[: index - walked[which]])
+        return raw.decode(errors="replace")[-60:]
 
     def _verdict(
         self, language: Language, instance: Instance, ranks: dict[str, int], seconds: list[float]

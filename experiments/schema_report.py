@@ -158,7 +158,10 @@ def slowest(results: Sequence[Result]) -> dict[str, list[dict[str, Any]]]:
     masks = sorted(walked, key=lambda result: -result.mask_seconds.max())[:NUM_SLOWEST]
     return {
         "compile ms": [{"name": r.name, "ms": round(r.compile_seconds * MILLI, 3)} for r in compiles],
-        "mask us": [{"name": r.name, "us": round(float(r.mask_seconds.max()) * MICRO, 1)} for r in masks],
+        "mask us": [
+            {"name": r.name, "us": round(float(r.mask_seconds.max()) * MICRO, 1), "after": r.slowest_at}
+            for r in masks
+        ],
     }
 
 

@@ -85,6 +85,15 @@ def test_the_detail_shows_where_it_was_refused():
     assert verdict(['["é1"]'], '["é2"]', True).detail == '["é⟂2"]'
 
 
+def test_the_slowest_mask_is_shown_by_the_text_before_it():
+    judge = Judge(ListEngine(["12", "é34"]), encode, BYTES.eos_ids)
+    case = Case("case", "group", SCHEMA, (Instance("12", True), Instance('"é34"', False)))
+    assert judge._place(case, [0, 3, 9], 2) == "12"
+    assert judge._place(case, [0, 3, 9], 3) == ""
+    assert judge._place(case, [0, 3, 9], 7) == '"é3'
+    assert judge.judge(case, judge.compile(case)).slowest_at in ("", "1", "12")
+
+
 def test_a_spent_budget_is_undecided_and_never_a_false_refusal():
     language = ListEngine(["{}"]).compile(Case("", "", "true", ()))
     value = parse(json.dumps({str(n): n for n in range(50)}))
