@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from oracles.schema import formats, regex
-from oracles.schema.text import Value, identity
+from oracles.schema.text import Number, Value, count, identity
 
 if TYPE_CHECKING:
     from oracles.schema.validate import Frame
@@ -70,19 +70,19 @@ def _bound_draft4(keyword: str, exclusive: str, sign: int) -> Handler:
     return handler
 
 
-def _size(keyword: str, kind: str, holds: Callable[[int, int], bool]) -> Handler:
+def _size(keyword: str, kind: str, holds: Callable[[Number, Number], bool]) -> Handler:
     def handler(frame: "Frame", argument: Value) -> None:
-        if frame.value.kind == kind and not holds(len(frame.value.data), int(argument.data.fraction)):
+        if frame.value.kind == kind and not holds(count(len(frame.value.data)), argument.data):
             frame.fail(keyword)
 
     return handler
 
 
-def _at_most(length: int, bound: int) -> bool:
+def _at_most(length: Number, bound: Number) -> bool:
     return length <= bound
 
 
-def _at_least(length: int, bound: int) -> bool:
+def _at_least(length: Number, bound: Number) -> bool:
     return length >= bound
 
 
@@ -224,9 +224,9 @@ def _contains(frame: "Frame", argument: Value) -> None:
     if frame.place.resource.dialect.draft == "2020-12":
         frame.outcome.items |= found
     least, most = frame.sibling("minContains"), frame.sibling("maxContains")
-    if len(found) < (1 if least is None else int(least.data.fraction)):
+    if count(len(found)) < (count(1) if least is None else least.data):
         frame.fail("contains" if least is None else "minContains")
-    if most is not None and len(found) > int(most.data.fraction):
+    if most is not None and count(len(found)) > most.data:
         frame.fail("maxContains")
 
 
@@ -355,30 +355,4 @@ OF_DRAFT: dict[tuple[str, str], Handler] = {
     ("4", "maximum"): _bound_draft4("maximum", "exclusiveMaximum", -1),
     ("4", "minimum"): _bound_draft4("minimum", "exclusiveMinimum", 1),
     **{(draft, "items"): _items_before_2020 for draft in ("4", "6", "7", "2019-09")},
-}
-
-# The JSON types a keyword's argument may have; under ("", keyword) for every draft.
-_NUMBERS = ["multipleOf", "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"]
-_COUNTS = [
-    "maxLength",
-    "minLength",
-    "maxItems",
-    "minItems",
-    "maxProperties",
-    "minProperties",
-    "minContains",
-    "maxContains",
-]
-_SCHEMAS = ["additionalProperties", "propertyNames", "additionalItems", "contains", "not", "if"]
-_MAPS = ["properties", "patternProperties", "dependencies", "dependentRequired", "dependentSchemas"]
-EXPECTED: dict[tuple[str, str], tuple[str, ...]] = {
-    **{("", name): ("number",) for name in [*_NUMBERS, *_COUNTS]},
-    **{("", name): ("string",) for name in ("$ref", "$dynamicRef", "$recursiveRef", "pattern", "format")},
-    **{("", name): ("array",) for name in ("enum", "required", "prefixItems", "allOf", "anyOf", "oneOf")},
-    **{("", name): ("object",) for name in _MAPS},
-    **{("", name): ("object", "boolean") for name in [*_SCHEMAS, *LAST]},
-    ("", "type"): ("string", "array"),
-    ("", "uniqueItems"): ("boolean",),
-    ("2020-12", "items"): ("object", "boolean"),
-    ("", "items"): ("object", "boolean", "array"),
 }

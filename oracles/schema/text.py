@@ -132,6 +132,11 @@ def number(spelling: str) -> Number:
     return _number(match)
 
 
+def count(size: int) -> Number:
+    """Write a length as a number."""
+    return number(str(size))
+
+
 def _number(match: re.Match[str]) -> Number:
     sign, whole, fraction, exponent = match.group(1, 2, 3, 4)
     digits = whole + (fraction or "")
@@ -309,14 +314,15 @@ def repeated_names(value: Value) -> list[str]:
 
 
 def lone_surrogates(value: Value) -> list[str]:
-    """Give the pointer of every string, or object with a name, that holds half a surrogate pair."""
-    found = []
+    """Give the pointer of every string, or object with a name, that holds half a surrogate pair, in order."""
+    found: list[tuple[int, str]] = []
     for path, current in walk(value):
         texts = [current.data] if current.kind == "string" else []
         if current.kind == "object":
             texts = [name for name, _ in current.data]
-        found += [pointer(path)] * any(_SURROGATE.search(text) for text in texts)
-    return found
+        if any(_SURROGATE.search(text) for text in texts):
+            found.append((current.start, pointer(path)))
+    return [place for _, place in sorted(found)]
 
 
 def identity(value: Value) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from oracles.schema.arguments import is_well_formed
 from oracles.schema.documents import Place, Registry, Resource, SchemaError
-from oracles.schema.keywords import EXPECTED, HANDLERS, LAST, OF_DRAFT
+from oracles.schema.keywords import HANDLERS, LAST, OF_DRAFT
 from oracles.schema.text import Path, Value, identity, parse, pointer, repeated_names
 
 RECURSION = 200_000
@@ -142,8 +143,8 @@ class Run:
         active = dialect.keywords | ({"dependencies"} if self.legacy_keywords else set())
         found = [(name, value) for name, value in place.value.data if name in active and name in HANDLERS]
         for name, value in found:
-            if value.kind not in EXPECTED.get((dialect.draft, name), EXPECTED.get(("", name), (value.kind,))):
-                raise SchemaError(f"{place.location(name)!r} must not be a {value.kind}")
+            if not is_well_formed(dialect.draft, name, value):
+                raise SchemaError(f"{place.location(name)!r} has no meaning")
         return sorted(found, key=lambda item: item[0] in LAST)
 
 
