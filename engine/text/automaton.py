@@ -29,8 +29,7 @@ __all__ = [
 Exprs = tuple[Expr, ...]
 Node = tuple[int, ...]  # a state of every machine: those of `also` in order, then that of `never`
 PREFERRED = [(0x61, 0x7A), (0x30, 0x39), (0x41, 0x5A), (0x21, 0x7E), (0x20, 0x20)]
-MANY_LAYERS = 64  # how far `members` counts before it asks which states lead to a member
-NUM_CODES = 0x110000 - 0x800
+MANY_NODES = 500  # how far `members` counts before it asks which nodes lead to a member
 
 cached = functools.lru_cache(maxsize=4096)
 
@@ -276,8 +275,9 @@ class _Product:
 
     def _more_than(self, limit: int) -> bool:
         """Whether the shorter members alone are more than `limit`; a quick way to say so."""
-        layer, found = {self.start: 1}, 0
-        for _ in range(MANY_LAYERS):
+        layer, found, looked_at = {self.start: 1}, 0, 0
+        while looked_at < MANY_NODES:
+            looked_at += len(layer)
             found += sum(count for node, count in layer.items() if self.accepts(node))
             if found > limit or not layer:
                 return found > limit
