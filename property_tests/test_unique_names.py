@@ -8,15 +8,16 @@ import importlib.util
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 import pytest
 
 from engine.frontend.tokenizer import qwen3_5_vocabulary
-from engine.text.schema.names_index import NamesIndex, names_index
+from engine.text.schema.names_index import names_index
 from engine.text.schema.unique_names import UniqueNames
 from engine.text.vocabulary import TokenClass
-from oracles.masks import unpack
+from oracles.masks import num_words, unpack
 from oracles.unique_names import Reading, read, read_each
 from property_tests.names_words import BYTES, names_vocabulary, quoted, random_text, text_bytes
 
@@ -155,7 +156,7 @@ def pieces(rng: random.Random, data: bytes) -> list[int]:
 @pytest.mark.clause("JSON-28", "MASK-1")
 def test_every_id_along_texts_that_are_cut_anywhere():
     rng = random.Random(3)
-    for _ in range(25):
+    for _ in range(18):
         tracker, data = UniqueNames(INDEX), b""
         for token_id in pieces(rng, random_text(rng).encode()):
             check_state(tracker, data)
@@ -169,7 +170,7 @@ def test_every_id_along_texts_that_are_cut_anywhere():
 def test_every_id_along_random_legal_tokens():
     """Tokens are drawn from all that may follow, those with quotes most of the time."""
     rng = random.Random(4)
-    for _ in range(25):
+    for _ in range(16):
         tracker, data = UniqueNames(INDEX), b'{"'
         assert all(tracker.accept(TOY_IDS[bytes([byte])]) for byte in data)
         for _ in range(30):
@@ -318,18 +319,25 @@ REAL = (
 )  # fmt: skip
 
 
+@cache
+def real():
+    """The real index, all TEXT bytes, each byte's id, and the ids that hold a quote."""
+    vocabulary = qwen3_5_vocabulary()
+    token_bytes = text_bytes(vocabulary)
+    by_byte = {token[0]: i for i, token in enumerate(token_bytes) if token and len(token) == 1}
+    with_quote = [i for i, token in enumerate(token_bytes) if token and b'"' in token]
+    return names_index(vocabulary), token_bytes, by_byte, with_quote
+
+
 @NEEDS_QWEN
 @pytest.mark.clause("JSON-28", "MASK-1", "VOC-3")
 @pytest.mark.parametrize("data", REAL, ids=repr)
 def test_every_token_of_the_real_vocabulary_that_holds_a_quote(data):
     """No other token can complete a name; that none of the others is closed is checked for all of them."""
-    vocabulary = qwen3_5_vocabulary()
-    token_bytes = text_bytes(vocabulary)
-    by_byte = {token: i for i, token in enumerate(token_bytes) if token and len(token) == 1}
-    tracker = UniqueNames(names_index(vocabulary))
-    assert all(tracker.accept(by_byte[bytes([byte])]) for byte in data)
-    closed = closed_ids(tracker, vocabulary.num_words)
-    with_quote = [i for i, token in enumerate(token_bytes) if token and b'"' in token]
+    index, token_bytes, by_byte, with_quote = real()
+    tracker = UniqueNames(index)
+    assert all(tracker.accept(by_byte[byte]) for byte in data)
+    closed = closed_ids(tracker, num_words(len(token_bytes)))
     assert closed <= {*with_quote}
     readings = read_each(data, token_bytes, with_quote)
     legal = [token_id for token_id, reading in readings.items() if reading is not NO_PREFIX]
@@ -342,7 +350,6 @@ def test_every_token_of_the_real_vocabulary_that_holds_a_quote(data):
 
 @NEEDS_QWEN
 def test_the_walks_that_look_through_candidates_have_few_on_the_real_vocabulary():
-    index = names_index(qwen3_5_vocabulary())
-    assert isinstance(index, NamesIndex)
+    index, *_ = real()
     assert len(index.doubles) + len(index.echoes) <= 8
     assert max(map(len, index.holders.values())) <= 16

@@ -75,8 +75,9 @@ FAULTS: tuple[Fault, ...] = (
         "all requests of a grammar share one matcher",
         replace(
             COMPILER,
-            "        return Matcher(self._core.new_matcher(), self._vocab_size)\n",
-            "        return _MATCHERS.setdefault(id(self), Matcher(self._core.new_matcher(), self._vocab_size))\n",
+            "        return Matcher(self._core.new_matcher(), self._vocab_size, companion)\n",
+            "        fresh = Matcher(self._core.new_matcher(), self._vocab_size, companion)\n"
+            "        return _MATCHERS.setdefault(id(self), fresh)\n",
         ),
         append(COMPILER, "_MATCHERS: dict[int, Matcher] = {}\n"),
         checks=CACHE,
@@ -100,9 +101,8 @@ FAULTS: tuple[Fault, ...] = (
         ),
         replace(
             COMPILER,
-            "        begin = time.perf_counter()\n        grammar = trim(self._parse(constraint)",
-            "        begin = time.perf_counter()\n        constraint = self._current\n"
-            "        grammar = trim(self._parse(constraint)",
+            "        begin = time.perf_counter()\n",
+            "        begin = time.perf_counter()\n        constraint = self._current\n",
         ),
         checks=CACHE,
         clauses=("CACHE-8",),
