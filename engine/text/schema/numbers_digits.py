@@ -15,7 +15,7 @@ DIGITS = 17  # significant digits: enough to tell every binary64 value from its 
 SMALLEST = 10 ** (DIGITS - 1)  # the first coefficient of a decade
 DECADE = 9 * SMALLEST  # decimals with one exponent
 MIN_EXPONENT = -324  # of the first digit of the smallest decimal that binary64 does not read as zero
-PLAIN_EXPONENTS = (-6, DIGITS - 2)  # the first digits of decimals that may be written without an exponent
+PLAIN_FROM = -6  # the first digit of the smallest decimals that may be written without an exponent
 DIGIT = Chars(((0x30, 0x39),))
 ZERO, MINUS, POINT = Bytes(b"0"), Bytes(b"-"), Bytes(b".")
 E = chars([(0x45, 0x45), (0x65, 0x65)])
@@ -119,48 +119,56 @@ def _is_all(text: str, character: str) -> bool:
     return text.strip(character) == ""
 
 
-def scientific(span: Span) -> Expr:
-    """The decimals of a span as d.ddde+dd, the first digit not zero."""
-    parts = [(_pointed(low, high, 1), _exponents(*exponents)) for *exponents, low, high in _decades(span)]
+def scientific(span: Span, size: int = DIGITS) -> Expr:
+    """The decimals of a span with at most `size` digits as d.ddde+dd, the first digit not zero."""
+    parts = [
+        (_pointed(low, high, 1), exponents(first, last)) for first, last, low, high in _decades(span, size)
+    ]
     return alt([seq([coefficient, E, exponent]) for coefficient, exponent in parts])
 
 
-def _exponents(first: int, last: int) -> Expr:
+def exponents(first: int, last: int) -> Expr:
     """The exponents of a range; zero may have either sign."""
     above = [repeat(Bytes(b"+"), 0, 1), LEADING_ZEROS, integers(max(first, 0), last)]
     below = [MINUS, LEADING_ZEROS, integers(max(-last, 0), -first)]
     return alt(([seq(above)] if last >= 0 else []) + ([seq(below)] if first <= 0 else []))
 
 
-def plain(span: Span) -> Expr:
-    """The decimals of a span that are near one, with a point and without an exponent."""
+def plain(span: Span, size: int = DIGITS) -> Expr:
+    """The decimals of a span that are near one, of at most `size` digits, with a point and no exponent."""
     parts = []
-    for first, last, low, high in _decades(span):
-        first, last = max(first, PLAIN_EXPONENTS[0]), min(last, PLAIN_EXPONENTS[1])
+    for first, last, low, high in _decades(span, size):
+        first, last = max(first, PLAIN_FROM), min(last, size - 2)
         if first <= min(last, -1):
             zeros = repeat(ZERO, -min(last, -1) - 1, -first - 1)
             parts.append(seq([ZERO, POINT, zeros, padded(low, high, 1)]))
         if max(first, 0) == last:
             parts.append(_pointed(low, high, last + 1, must=True))
         elif max(first, 0) < last:
-            parts.append(_ladder(max(first, 0), last))
+            parts.append(_ladder(max(first, 0), last, size))
     return alt(parts)
 
 
-def _decades(span: Span) -> Iterator[tuple[int, int, str, str]]:
-    """A span as ranges of exponents, each with one range of coefficients."""
-    (first, low), (last, high) = divmod(span[0], DECADE), divmod(span[1], DECADE)
-    if first == last:
-        yield first, last, str(low + SMALLEST), str(high + SMALLEST)
+def _decades(span: Span, size: int) -> Iterator[tuple[int, int, str, str]]:
+    """A span's decimals of at most `size` digits: ranges of exponents, each with one of coefficients."""
+    unit = 10 ** (DIGITS - size)  # such decimals have ranks that it divides
+    (first, low), (last, high) = (
+        divmod(-(-span[0] // unit), DECADE // unit),
+        divmod(span[1] // unit, DECADE // unit),
+    )
+    bottom, top = SMALLEST // unit, 10 * SMALLEST // unit - 1
+    if first == last and low <= high:
+        yield first, last, str(low + bottom), str(high + bottom)
+    if first >= last:
         return
     if low != 0:
-        yield first, first, str(low + SMALLEST), "9" * DIGITS
+        yield first, first, str(low + bottom), str(top)
         first += 1
-    if high != DECADE - 1:
-        yield last, last, str(SMALLEST), str(high + SMALLEST)
+    if high + bottom != top:
+        yield last, last, str(bottom), str(high + bottom)
         last -= 1
     if first <= last:
-        yield first, last, str(SMALLEST), "9" * DIGITS
+        yield first, last, str(bottom), str(top)
 
 
 def _pointed(low: str, high: str, point: int, *, must: bool = False) -> Expr:
@@ -173,9 +181,10 @@ def _pointed(low: str, high: str, point: int, *, must: bool = False) -> Expr:
     return alt(parts)
 
 
-def _ladder(first: int, last: int) -> Expr:
-    """All coefficients with a point, their first digits at the powers of ten from `first` to `last`."""
-    rest = seq([POINT, digits(1, DIGITS - 1 - last)])
+@functools.lru_cache(maxsize=256)
+def _ladder(first: int, last: int, size: int) -> Expr:
+    """All decimals of at most `size` digits with a point, the first digit at 10^first to 10^last."""
+    rest = seq([POINT, digits(1, size - 1 - last)])
     for exponent in range(last - 1, first - 1, -1):
-        rest = alt([seq([POINT, digits(1, DIGITS - 1 - exponent)]), seq([DIGIT, rest])])
+        rest = alt([seq([POINT, digits(1, size - 1 - exponent)]), seq([DIGIT, rest])])
     return seq([digit("1", "9"), digits(first, first), rest])

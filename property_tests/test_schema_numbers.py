@@ -1,0 +1,284 @@
+"""Number texts against fractions and floats: every bound from both sides, rounding, multiples, spellings."""
+
+import itertools
+import math
+import random
+import re
+import sys
+from fractions import Fraction
+
+import pytest
+
+from engine.errors import EmptyLanguage, ErrorKind, LimitExceeded, RefusedConstruct
+from engine.text.expr import Alt, Bytes, Chars, Repeat, Seq
+from engine.text.schema.numbers import NumberSet, literal_texts, number_language
+
+F = Fraction
+LARGEST = Fraction(repr(sys.float_info.max))
+INT64 = (-(2**63), 2**63 - 1)
+INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+PARTS = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+
+
+class Matcher:
+    """Full match of one lexeme, by the set of positions where each part can end."""
+
+    def __init__(self, lexeme):
+        self.lexeme = lexeme
+
+    def __call__(self, text):
+        whole = [self._matches(part, text) for part in (self.lexeme.body, *self.lexeme.also)]
+        return all(whole) and not any(self._matches(part, text) for part in self.lexeme.never)
+
+    def _matches(self, expr, text):
+        return len(text) in self._ends(expr, text, 0, {})
+
+    def _ends(self, expr, text, start, seen):
+        key = (id(expr), start)
+        if key not in seen:
+            seen[key] = self._step(expr, text, start, seen)
+        return seen[key]
+
+    def _step(self, expr, text, start, seen):
+        match expr:
+            case Bytes():
+                return {start + len(expr.data)} if text.startswith(expr.data.decode(), start) else set()
+            case Chars():
+                inside = any(
+                    low <= ord(c) <= high for c in text[start : start + 1] for low, high in expr.ranges
+                )
+                return {start + 1} if inside else set()
+            case Seq():
+                ends = {start}
+                for item in expr.items:
+                    ends = set().union(*(self._ends(item, text, end, seen) for end in ends))
+                return ends
+            case Alt():
+                return set().union(*(self._ends(item, text, start, seen) for item in expr.items))
+            case Repeat():
+                return self._repeat(expr, text, start, seen)
+        raise AssertionError(expr)
+
+    def _repeat(self, expr, text, start, seen):
+        ends, now = set(), {start}
+        for count in range(min(len(text) + 1, math.inf if expr.max is None else expr.max) + 1):
+            ends |= now if count >= expr.min else set()
+            now = set().union(*(self._ends(expr.body, text, end, seen) for end in now))
+        return ends
+
+
+def matcher(numbers):
+    """The texts of a set; a set that is refused has none."""
+    try:
+        return Matcher(number_language(numbers))
+    except (EmptyLanguage, RefusedConstruct):
+        return lambda text: False
+
+
+def is_int64(text):
+    return INTEGER.fullmatch(text) is not None and INT64[0] <= int(text) <= INT64[1]
+
+
+def digits_of(text):
+    """The significant digits of a number text, without the zeros in front."""
+    whole, fraction, _ = PARTS.fullmatch(text).groups()
+    return (whole + (fraction or "")).lstrip("0")
+
+
+def published(numbers, text):
+    """Whether a bounded number may be written so, by the contract; the form is taken for granted."""
+    if is_int64(text):
+        return numbers.contains(F(text))
+    if numbers.integer or len(digits_of(text)) > 17 or not math.isfinite(float(text)):
+        return False
+    return numbers.contains(F(text)) and numbers.contains(F(repr(float(text))))
+
+
+def forms(coefficient, exponent):
+    """The texts of coefficient[0].coefficient[1:] times ten to the exponent."""
+    mantissa = coefficient[0] + ("." + coefficient[1:] if len(coefficient) > 1 else "")
+    yield f"{mantissa}e{exponent}"
+    yield f"{mantissa}E{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    yield f"{mantissa}e{'-' if exponent < 0 else ''}{abs(exponent):03d}"
+    if -6 <= exponent < 0:
+        yield "0." + "0" * (-exponent - 1) + coefficient
+    elif 0 <= exponent <= 15:
+        padded = coefficient.ljust(exponent + 1, "0")
+        yield padded[: exponent + 1] + "." + (padded[exponent + 1 :] or "0")
+        if len(padded) == exponent + 1 <= 17:
+            yield padded
+
+
+def dense(number):
+    """Texts of up to 17 digits around a positive number, its binary64 neighbours and their middles."""
+    value = float(min(number, LARGEST))
+    values = [value]
+    for _ in range(2):
+        values = [math.nextafter(values[0], 0), *values, math.nextafter(values[-1], math.inf)]
+    exact = [F(v) for v in values if math.isfinite(v)]
+    for point in [number, *exact, *((a + b) / 2 for a, b in itertools.pairwise(exact))]:
+        yield from around(point) if point > 0 else ()
+
+
+def around(point):
+    exponent = len(str(int(point))) - 1 if point >= 1 else -len(str(int(1 / point)))
+    scale = F(10) ** (exponent - 16)
+    for coefficient in range(int(point / scale) - 2, int(point / scale) + 4):
+        digits, power = str(coefficient), exponent + len(str(coefficient)) - 17
+        for shorter in {digits[:17], digits[:16], digits.rstrip("0")[:17]}:
+            yield from forms(shorter, power)
+
+
+def interesting(numbers, extra):
+    """Texts of both signs around everything a set mentions."""
+    points = {numbers.low, numbers.high, *numbers.excluded, *extra} - {None}
+    texts = {"0", "0.0", "-0.0", "0.000", "0.5", "1", "1.5", "1e5", "1e-5", "1E+16", "5e-324", "1e-324"}
+    for point in points:
+        texts |= set(dense(abs(point))) if point else set()
+        texts |= {str(abs(int(point)) + step) for step in range(3)}
+        texts |= {str(abs(abs(int(point)) - step)) for step in range(3)}
+    texts |= {"-" + text for text in texts if text != "0" and not text.startswith("-")}
+    return {text for text in texts if int(PARTS.fullmatch(text)[3] or 0) >= -324}
+
+
+def ends(*bounds):
+    return [F(bound) for bound in bounds]
+
+
+SAMPLES = ends(
+    "0", "1", "-1", "2", "10", "100", "0.1", "0.3", "-0.25", "360", "5e-324", "-1e-323", "1e-5", "1e16",
+    "1e17", 2**53, 2**53 + 1, INT64[0], INT64[1], 2**63, "1.7976931348623157e308", "2.2250738585072014e-308",
+)  # fmt: skip
+
+
+def random_number(rng):
+    kind = rng.random()
+    if kind < 0.4:
+        return rng.choice(SAMPLES)
+    if kind < 0.6:
+        return F(rng.randint(-1000, 1000), 10 ** rng.randint(0, 3))
+    value = (
+        rng.random() * 10.0 ** rng.randint(-20, 20) if kind < 0.8 else math.ldexp(1, rng.randint(-1074, 1023))
+    )
+    return F(repr(rng.choice([-1, 1]) * value))
+
+
+def random_set(rng):
+    one, other = sorted([random_number(rng), random_number(rng)])
+    if rng.random() < 0.2 and 0 < one < LARGEST:
+        other = F(repr(math.nextafter(float(one), math.inf)))
+    low, high = (one if rng.random() < 0.8 else None), (other if rng.random() < 0.8 else None)
+    return NumberSet(
+        integer=rng.random() < 0.2,
+        low=low,
+        low_open=low is not None and rng.random() < 0.5,
+        high=high,
+        high_open=high is not None and rng.random() < 0.5,
+        excluded=frozenset(random_number(rng) for _ in range(rng.choice([0, 0, 0, 1, 3]))),
+    )
+
+
+def judge(numbers, texts, expected):
+    matches = matcher(numbers)
+    wrong = [(text, matches(text)) for text in texts if matches(text) != expected(numbers, text)]
+    assert not wrong, (numbers, wrong[:5])
+
+
+@pytest.mark.clause("JSON-21", "JSON-22", "JSON-23", "JSON-24")
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_hold_as_written_and_as_written_again(seed):
+    numbers = random_set(random.Random(seed))
+    if not numbers.is_free:
+        judge(numbers, interesting(numbers, [F(1)]), published)
+
+
+def is_faithful(text):
+    """Plain texts that a filtered set must have when it has their value: int64, or 15 digits near one."""
+    if is_int64(text):
+        return True
+    plain = "e" not in text.lower() and "." in text and text.lstrip("-") != text.lstrip("-").rstrip("0")[:-1]
+    return plain and len(digits_of(text)) <= 15 and (F(text) == 0 or F(1, 10**4) <= abs(F(text)) < 10**14)
+
+
+def judge_filter(numbers, texts):
+    """Nothing outside the set, and everything inside that is written in few digits."""
+    matches = matcher(numbers)
+    outside = [text for text in texts if matches(text) and not published(numbers, text)]
+    missing = [
+        text
+        for text in texts
+        if is_faithful(text) and published(numbers, text) and text != "-0" and not matches(text)
+    ]
+    assert not outside, (numbers, outside[:5])
+    assert not missing or numbers.finite(64) is not None, (numbers, missing[:5])
+
+
+STEPS = ends(
+    1,
+    2,
+    3,
+    5,
+    7,
+    8,
+    10,
+    11,
+    12,
+    25,
+    60,
+    77,
+    100,
+    1000,
+    "0.5",
+    "0.25",
+    "2.5",
+    "0.01",
+    "0.1",
+    "0.0001",
+    "12.5",
+    "0.3",
+    "1e-8",
+)
+
+
+def texts_near_multiples(step):
+    texts = {*multiples_and_others(step, random.Random(str(step)))}
+    texts |= {"0", "0.0", "1e+16", "1e22", "1e300", "1.5e-5", "1e-05"}
+    return texts | {"-" + text for text in texts}
+
+
+def multiples_and_others(step, rng):
+    """Texts of multiples, of numbers just beside them, and of any numbers, in all forms."""
+    for _ in range(4):
+        factor = rng.randint(0, 10 ** rng.randint(0, 12))
+        for number in (factor * step, factor * step + F(1, 10 ** rng.randint(0, 10)), factor * step / 3):
+            yield from forms_near(number, rng)
+
+
+def forms_near(number, rng):
+    yield str(int(number))
+    value = float(number)
+    if value > 0:
+        yield repr(value)
+        for size in rng.sample(range(17), 3):
+            mantissa, exponent = f"{value:.{size}e}".split("e")
+            yield from forms(mantissa.replace(".", ""), int(exponent))
+
+
+@pytest.mark.clause("JSON-21", "JSON-24")
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_multiples_are_exact(step):
+    texts = texts_near_multiples(step)
+    judge_filter(NumberSet(multiples_of=(step,)), texts)
+    judge_filter(NumberSet(integer=True, multiples_of=(step,)), texts)
+    judge_filter(NumberSet(multiples_of=(step,), low=F(7), high=F("1234.5"), high_open=True), texts)
+
+
+@pytest.mark.clause("JSON-21", "JSON-24")
+@pytest.mark.parametrize("step", [step for step in STEPS if step < 20], ids=str)
+def test_what_is_no_multiple_is_exact(step):
+    texts = texts_near_multiples(step)
+    judge_filter(NumberSet(not_multiples_of=(step,)), texts)
+    judge_filter(NumberSet(not_multiples_of=(step,), low=F("-7.25"), excluded=frozenset([F("0.75")])), texts)
+    judge_filter(NumberSet(integer=True, not_multiples_of=(step,)), texts)
+    judge_filter(NumberSet(multiples_of=(step,), not_multiples_of=(2 * step,)), texts)
