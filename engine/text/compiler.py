@@ -160,8 +160,7 @@ class ConstraintCompiler:
 
     def _build(self, key: str, constraint: OutputConstraint, core: str | None) -> CompiledConstraint:
         begin = time.perf_counter()
-        source, has_free_names = self._parse(constraint)
-        grammar = trim(source, kind=ERROR_KINDS[constraint.kind])
+        grammar, has_free_names = self._parse(constraint)
         chosen = plan(grammar, self.vocabulary, ERROR_KINDS[constraint.kind], forced=core)
         try:
             compiled = self._cores.get(chosen.core_name).compile(chosen.grammar)
@@ -180,18 +179,19 @@ class ConstraintCompiler:
         )
 
     def _parse(self, constraint: OutputConstraint) -> tuple[Grammar, bool]:
-        """The source's grammar, and whether it has objects whose members' names are free."""
+        """The source's trimmed grammar, and whether it has objects whose members' names are free."""
         if constraint.kind is ConstraintKind.GRAMMAR:
-            return parse_gbnf(constraint.source, self.vocabulary), False
+            return trim(parse_gbnf(constraint.source, self.vocabulary)), False
         if constraint.kind is ConstraintKind.CHOICE:
-            return choice_grammar(constraint.choices), False
+            return trim(choice_grammar(constraint.choices), kind=ErrorKind.INVALID_CHOICE), False
         if constraint.kind is ConstraintKind.REGEX:
-            return regex_grammar(constraint.source), False
+            return trim(regex_grammar(constraint.source), kind=ErrorKind.INVALID_REGEX), False
         if constraint.kind is ConstraintKind.JSON_OBJECT:
             lowered = object_grammar(constraint.options)
         else:
             lowered = schema_grammar(constraint.source, constraint.options)
-        return lowered.grammar, lowered.has_free_names
+        grammar = lowered.grammar if lowered.is_trimmed else trim(lowered.grammar)
+        return grammar, lowered.has_free_names
 
     def _keep(self, compiled: CompiledConstraint) -> None:
         self.counts.built += 1

@@ -7,7 +7,6 @@ classes take anything. Expressions may share parts; `fold` and `walk` visit a sh
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import TypeVar
 
 import attrs
@@ -132,16 +131,26 @@ def negated(characters: Chars) -> Chars:
 def seq(items: Sequence[Expr]) -> Expr:
     """A flat sequence: nested ones opened, neighbouring bytes joined, empty strings dropped."""
     flat: list[Expr] = []
-    opened = (part for item in items for part in (item.items if isinstance(item, Seq) else (item,)))
-    for is_bytes, run in groupby(opened, lambda part: isinstance(part, Bytes)):
-        if is_bytes:
-            data = b"".join(part.data for part in run if isinstance(part, Bytes))
-            flat += [Bytes(data)] if data else []
-        else:
-            flat += run
+    data: list[bytes] = []  # of the bytes at the end, not yet in the sequence
+    for item in items:
+        for part in item.items if type(item) is Seq else (item,):
+            if type(part) is Bytes:
+                data.append(part.data)
+                continue
+            _flush(data, flat)
+            flat.append(part)
+    _flush(data, flat)
     if not flat:
         return EPSILON
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def _flush(data: list[bytes], flat: list[Expr]) -> None:
+    if data:
+        joined = b"".join(data)
+        data.clear()
+        if joined:
+            flat.append(Bytes(joined))
 
 
 def alt(items: Sequence[Expr]) -> Expr:

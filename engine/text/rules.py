@@ -50,6 +50,7 @@ __all__ = [
     "Repeat",
     "Seq",
     "Token",
+    "all_rules_derive_something",
     "alt",
     "chars",
     "children",
@@ -118,6 +119,45 @@ def rules_where(grammar: Grammar, leaf: Callable[[Expr], bool]) -> frozenset[str
 def productive_rules(grammar: Grammar) -> frozenset[str]:
     """The rules that derive at least one finite string."""
     return rules_where(grammar, _leaf_is_productive)
+
+
+def all_rules_derive_something(grammar: Grammar, rounds: int = 6) -> bool:
+    """Whether it is shown in a few rounds that every part derives a string: a quick look before trimming.
+
+    Rounds go forwards and backwards over the rules; False may mean that more of them are needed.
+    """
+    shown: set[str] = set()
+    left = list(grammar.rules)
+    for _ in range(rounds):
+        left = [name for name in left if not _is_shown(grammar.rules[name], shown, name)]
+        if not left:
+            return not any(_has_dead_part(expr) for expr in grammar.rules.values())
+        left.reverse()
+    return False
+
+
+def _is_shown(expr: Expr, shown: set[str], name: str) -> bool:
+    """Whether an expression derives a string if the shown rules do; then its rule is shown as well."""
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        kind = type(node)
+        if kind is Ref:
+            if node.name not in shown:  # type: ignore[union-attr]
+                return False
+        elif kind is Seq:
+            waiting += node.items  # type: ignore[union-attr]
+        elif kind is Alt:
+            if not any(_is_shown(item, shown, "") for item in node.items):  # type: ignore[union-attr]
+                return False
+        elif kind is Repeat and node.min:  # type: ignore[union-attr]
+            waiting.append(node.body)  # type: ignore[union-attr]
+    shown.add(name)
+    return True
+
+
+def _has_dead_part(expr: Expr) -> bool:
+    return any(node == NOTHING for node in walk(expr) if type(node) is Alt)
 
 
 def nullable_rules(grammar: Grammar) -> frozenset[str]:

@@ -59,10 +59,14 @@ class GrammarFeatures:
     num_nodes: int
     recursive: bool
     has_tokens: bool
-    has_lexemes: bool
     counted_repeats: tuple[CountedRepeat, ...]
     expanded_size: int
     repeat_product: int
+
+
+def has_lexemes(grammar: Grammar) -> bool:
+    """Whether the terminals are chosen already; in such a grammar one of the first nodes tells."""
+    return any(isinstance(node, Lexeme) for expr in grammar.rules.values() for node in walk(expr))
 
 
 def components(grammar: Grammar) -> list[tuple[str, ...]]:
@@ -116,7 +120,6 @@ def features(grammar: Grammar) -> GrammarFeatures:
         num_nodes=len(nodes),
         recursive=any(len(g) > 1 or g[0] in references(grammar.rules[g[0]]) for g in groups),
         has_tokens=any(isinstance(node, Token | ExcludeToken) for node in nodes),
-        has_lexemes=any(isinstance(node, Lexeme) for node in nodes),
         counted_repeats=tuple(
             _counted(node) for node in nodes if isinstance(node, Repeat) and count_of(node) > 1
         ),

@@ -16,7 +16,7 @@ from engine.errors import CoreFault, ErrorKind, LimitExceeded, RefusedConstruct
 from engine.text.cores.base import Domain
 from engine.text.cores.fusion import fuse
 from engine.text.cores.positions import Fused
-from engine.text.cores.terminals import count_sign, rust_regex
+from engine.text.cores.terminals import count_sign, terminal_text
 from engine.text.rules import (
     Alt,
     Bytes,
@@ -33,6 +33,7 @@ from engine.text.rules import (
     fold,
     walk,
 )
+from engine.text.shape import has_lexemes
 from engine.text.vocabulary import TokenClass, Vocabulary
 
 VERSION = version("llguidance")
@@ -184,10 +185,9 @@ def to_lark(grammar: Grammar, vocabulary: Vocabulary) -> str:
 
     A grammar with lexemes comes with its terminals chosen: it is written as it stands.
     """
-    facts = features(grammar)
-    if facts.has_lexemes:
+    if has_lexemes(grammar):
         return _LarkWriter(grammar, vocabulary).text()
-    if facts.has_tokens:
+    if features(grammar).has_tokens:
         _refuse_text_tokens(grammar, vocabulary)
         return _LarkWriter(grammar, vocabulary).text()
     return _LarkWriter(fuse(grammar), vocabulary).text()
@@ -218,6 +218,7 @@ class _LarkWriter:
         others = [name for name in grammar.rules if name != grammar.root]
         self._names = {grammar.root: "start", **{name: f"r{i}" for i, name in enumerate(others)}}
         self._terminals: dict[str, str] = {}
+        self._lexemes: dict[Lexeme, str] = {}
         self._hoisted: list[str] = []
 
     def text(self) -> str:
@@ -256,7 +257,7 @@ class _LarkWriter:
             case Fused():
                 return self._terminal(node.expr)
             case Lexeme():
-                return self._terminal(node.body, node.also, node.never)
+                return self._lexeme(node)
             case Token():
                 return f"<[{','.join(map(str, node.ids))}]>"
             case Ref():
@@ -264,9 +265,18 @@ class _LarkWriter:
         raise AssertionError(f"not a leaf: {node!r}")
 
     def _terminal(self, expr: Expr, also: tuple[Expr, ...] = (), never: tuple[Expr, ...] = ()) -> str:
-        parts = [f"/{rust_regex(part)}/" for part in (expr, *also)]
-        parts += [f"~/{rust_regex(part)}/" for part in never]
-        return self._terminals.setdefault(" & ".join(parts), f"T{len(self._terminals)}")
+        parts = [terminal_text(part, self._define) for part in (expr, *also)]
+        parts += [f"~{terminal_text(part, self._define)}" for part in never]
+        return self._define(" & ".join(parts))
+
+    def _lexeme(self, lexeme: Lexeme) -> str:
+        """The same lexeme stands at many places of a schema: equal ones are written once."""
+        if lexeme not in self._lexemes:
+            self._lexemes[lexeme] = self._terminal(lexeme.body, lexeme.also, lexeme.never)
+        return self._lexemes[lexeme]
+
+    def _define(self, text: str) -> str:
+        return self._terminals.setdefault(text, f"T{len(self._terminals)}")
 
 
 EMPTY = '""'

@@ -21,7 +21,7 @@ from engine.errors import ErrorKind, LimitExceeded, RefusedConstruct, RequestErr
 from engine.text.cores.fusion import fuse, with_loops
 from engine.text.cores.positions import TooLargeToProve, boundary_widths, tokens_compete
 from engine.text.rules import Bytes, Chars, Expr, Grammar, Ref, Repeat, components, features, fold, walk
-from engine.text.shape import count_of
+from engine.text.shape import count_of, has_lexemes
 from engine.text.vocabulary import Vocabulary
 
 XGRAMMAR, XGRAMMAR_DYNAMIC, LLGUIDANCE = "xgrammar", "xgrammar-dynamic", "llguidance"
@@ -48,15 +48,15 @@ def plan(grammar: Grammar, vocabulary: Vocabulary, kind: ErrorKind, *, forced: s
 
     Raises RefusedConstruct, LimitExceeded; RequestError for an unknown name.
     """
+    if forced is not None and forced not in CORE_NAMES:
+        raise RequestError(kind, "there is no such core", found=forced, allowed=", ".join(CORE_NAMES))
+    if has_lexemes(grammar):
+        return Plan(forced or LLGUIDANCE, grammar)
     facts = features(grammar)
     if facts.has_tokens:
         _refuse_competing_tokens(grammar, vocabulary, kind)
     if forced is not None:
-        if forced not in CORE_NAMES:
-            raise RequestError(kind, "there is no such core", found=forced, allowed=", ".join(CORE_NAMES))
         return Plan(forced, grammar)
-    if facts.has_lexemes:
-        return Plan(LLGUIDANCE, grammar)
     if facts.has_tokens:
         return Plan(XGRAMMAR, grammar)
     if _loop_depth(grammar) > LOOP_DEPTH:

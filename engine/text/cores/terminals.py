@@ -1,9 +1,15 @@
 """Regular expressions of the grammar form as text for llguidance's lexer (Rust syntax).
 
-Every character is written by its code point, so nothing in the text can be taken for an operator.
+Every character but ASCII letters and digits is written by its code point, so nothing in the text can be taken
+for an operator.
 """
 
-from engine.text.rules import Alt, Bytes, Chars, Expr, Repeat, Seq, fold
+import functools
+from collections import Counter
+from collections.abc import Callable
+
+from engine.text.expr import children
+from engine.text.rules import Alt, Bytes, Chars, Expr, Repeat, Seq, fold, walk
 
 
 def rust_class(characters: Chars) -> str:
@@ -13,16 +19,25 @@ def rust_class(characters: Chars) -> str:
 
 
 def _range(low: int, high: int) -> str:
-    return f"\\x{{{low:x}}}" if low == high else f"\\x{{{low:x}}}-\\x{{{high:x}}}"
+    return _character(chr(low)) if low == high else f"{_character(chr(low))}-{_character(chr(high))}"
 
 
+def _character(character: str) -> str:
+    plain = character.isascii() and character.isalnum()
+    return character if plain else f"\\x{{{ord(character):x}}}"
+
+
+@functools.lru_cache(maxsize=2048)
 def rust_regex(expr: Expr) -> str:
-    """An expression without references or token terminals as a pattern; groups do not capture."""
+    """An expression without references or token terminals as a pattern; groups do not capture.
+
+    Kept, because the terminals of JSON stand in every schema.
+    """
 
     def visit(node: Expr, parts: list[str]) -> str:
         match node:
             case Bytes():
-                return "(?:" + "".join(f"\\x{{{ord(c):x}}}" for c in node.data.decode()) + ")"
+                return "(?:" + "".join(map(_character, node.data.decode())) + ")"
             case Chars():
                 return rust_class(node)
             case Seq():
@@ -34,6 +49,43 @@ def rust_regex(expr: Expr) -> str:
         raise AssertionError(f"not a regular expression: {node!r}")
 
     return fold(expr, visit)
+
+
+TREE_NODES = 4000  # a larger expression is written with names for its shared parts
+
+
+def terminal_text(expr: Expr, define: Callable[[str], str]) -> str:
+    """A regular expression as the right side of a terminal.
+
+    Shared parts are written again at every use, or, where that makes a huge text, once under a name that
+    `define` gives to a text.
+    """
+    if _is_small(expr):
+        return f"/{rust_regex(expr)}/"
+    uses = Counter(id(part) for node in walk(expr) for part in children(node))
+
+    def visit(node: Expr, parts: list[str]) -> str:
+        match node:
+            case Seq():
+                text = f"({' '.join(parts)})"
+            case Alt():
+                text = f"({' | '.join(parts)})"
+            case Repeat():
+                text = f"({parts[0]}{count_sign(node)})"
+            case _:
+                return f"/{rust_regex(node)}/"
+        return define(text) if uses[id(node)] > 1 else text
+
+    return define(fold(expr, visit))
+
+
+def _is_small(expr: Expr) -> bool:
+    """Whether the expression has few nodes, a shared one counted at every use."""
+    num_nodes, stack = 0, [expr]
+    while stack and num_nodes <= TREE_NODES:
+        num_nodes += 1
+        stack += children(stack.pop())
+    return num_nodes <= TREE_NODES
 
 
 def count_sign(node: Repeat) -> str:

@@ -27,13 +27,12 @@ from engine.text.rules import (
     Repeat,
     Seq,
     Token,
-    features,
     fold,
     is_nullable,
     nullable_rules,
     split_long,
 )
-from engine.text.shape import count_of
+from engine.text.shape import count_of, has_lexemes
 from engine.text.vocabulary import Vocabulary
 
 VERSION = version("xgrammar")
@@ -163,7 +162,7 @@ def _without_lexemes(grammar: Grammar) -> Grammar:
             )
         return node.body
 
-    if not features(grammar).has_lexemes:
+    if not has_lexemes(grammar):
         return grammar
     return Grammar({name: fold(expr, visit) for name, expr in grammar.rules.items()}, grammar.root)
 

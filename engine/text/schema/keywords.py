@@ -127,7 +127,7 @@ KEYWORDS: Mapping[str, Keyword] = {
     "prefixItems": _applicator(Shape.SCHEMAS, _2020),
     "additionalItems": _applicator(Shape.SCHEMA, until=_2019),
     "contains": _applicator(Shape.SCHEMA, _SIX),
-    "dependencies": _applicator(Shape.DEPENDENCIES, until=_SEVEN),
+    "dependencies": _applicator(Shape.DEPENDENCIES),  # newer drafts keep its meaning for old schemas
     "dependentSchemas": _applicator(Shape.MEMBERS, _2019),
     "allOf": _applicator(Shape.SCHEMAS),
     "anyOf": _applicator(Shape.SCHEMAS),

@@ -5,7 +5,7 @@ Positions are made on demand and once, so equal references give the same object.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote, urldefrag, urljoin
 
 import attrs
@@ -43,6 +43,7 @@ class Schema:
     pointer: str
     value: Value
     resource: Resource
+    active: Mapping[str, Value]  # the keywords that the dialect knows and does not ignore
 
     @property
     def dialect(self) -> Dialect:
@@ -50,25 +51,17 @@ class Schema:
         return self.resource.dialect
 
     def get(self, keyword: str) -> Value:
-        """The argument of a keyword that the dialect knows and does not ignore, else None."""
-        return self.value.get(keyword) if self.has(keyword) else None
+        """The argument of a keyword that counts here, else None."""
+        return self.active.get(keyword)
 
     def has(self, keyword: str) -> bool:
         """Whether the keyword stands here and counts: siblings of `$ref` count from 2019-09 on."""
-        if not isinstance(self.value, dict) or keyword not in self.value:
-            return False
-        if find(keyword, self.dialect) is None:
-            return False
-        return keyword == "$ref" or not self.is_only_reference
+        return keyword in self.active
 
     @property
     def is_only_reference(self) -> bool:
         """Whether the dialect ignores everything beside this schema's `$ref`."""
-        return (
-            isinstance(self.value, dict)
-            and self.dialect <= Dialect.DRAFT_7
-            and isinstance(self.value.get("$ref"), str)
-        )
+        return _is_only_reference(self.value, self.dialect)
 
     def location(self, *keys: str | int) -> Location:
         """Where a part of this schema stands."""
@@ -85,7 +78,7 @@ class Document:
         dialect = _dialect(value, "", NEWEST)
         resource = Resource(_own_id(value, dialect), "", value, dialect)
         self.root = self._add("", value, resource)
-        self.never = Schema(-1, "", False, resource)  # stands for conditions that no keyword spells
+        self.never = Schema(-1, "", False, resource, {})  # stands for conditions that no keyword spells
 
     def child(self, parent: Schema, *keys: str | int) -> Schema:
         """The subschema of a position under these keys."""
@@ -171,7 +164,8 @@ class Document:
                 raise SyntaxFault(
                     KIND, "a schema is an object in draft 4", Location(pointer=pointer), _shown(value)
                 )
-        schema = Schema(len(self.positions), pointer, value, resource)
+        active = _active(value, resource.dialect) if isinstance(value, dict) else {}
+        schema = Schema(len(self.positions), pointer, value, resource, active)
         self.positions.append(schema)
         self._by_pointer[pointer] = schema
         return schema
@@ -206,6 +200,16 @@ class Document:
         return self._identities
 
 
+def _is_only_reference(value: Value, dialect: Dialect) -> bool:
+    return isinstance(value, dict) and dialect <= Dialect.DRAFT_7 and isinstance(value.get("$ref"), str)
+
+
+def _active(value: dict[str, Value], dialect: Dialect) -> Mapping[str, Value]:
+    if _is_only_reference(value, dialect):
+        return {"$ref": value["$ref"]}
+    return {keyword: argument for keyword, argument in value.items() if find(keyword, dialect) is not None}
+
+
 def _identities(schema: Schema) -> Iterator[str]:
     if not isinstance(schema.value, dict) or schema.is_only_reference:
         return
@@ -222,7 +226,7 @@ def _identities(schema: Schema) -> Iterator[str]:
 
 def _own_id(value: Value, dialect: Dialect) -> str:
     """The URI a schema gives itself, without fragment; empty where it gives none."""
-    if not isinstance(value, dict) or (dialect <= Dialect.DRAFT_7 and isinstance(value.get("$ref"), str)):
+    if not isinstance(value, dict) or _is_only_reference(value, dialect):
         return ""
     own = value.get("id" if dialect is Dialect.DRAFT_4 else "$id")
     return urldefrag(own)[0] if isinstance(own, str) else ""

@@ -13,7 +13,7 @@ from engine.errors import EmptyLanguage, ErrorKind, Location, RequestError
 from engine.request import JsonOptions
 from engine.text.expr import NOTHING, Expr, Grammar, Lexeme, Ref, alt, literal, seq
 from engine.text.limits import check_limit
-from engine.text.rules import productive_rules
+from engine.text.rules import all_rules_derive_something, productive_rules
 from engine.text.schema.lower import arrays, objects
 from engine.text.schema.lower.layout import Layout
 from engine.text.schema.nodes import UNSUPPORTED
@@ -34,6 +34,7 @@ class Lowered:
 
     grammar: Grammar
     has_free_names: bool
+    is_trimmed: bool  # every part of it is needed by some string already
 
 
 class Lowerer:
@@ -47,6 +48,7 @@ class Lowerer:
         self._values: dict[Node, Expr] = {}
         self._waiting: list[tuple[str, Node, Expansion]] = []
         self.comma = Lexeme(self.layout.comma)
+        self.colon = Lexeme(self.layout.colon)
 
     def lower(self, root: Node) -> Lowered:
         """The grammar of a node. Raises RequestError; EmptyLanguage with the place of a contradiction."""
@@ -56,9 +58,11 @@ class Lowerer:
             check_limit("schema_rules", len(self.rules), UNSUPPORTED)
             self.rules[name] = alt([*self._scalars(node, expansion), *self._structures(expansion)])
         grammar = Grammar(self.rules, ROOT)
+        if all_rules_derive_something(grammar):
+            return Lowered(grammar, self.has_free_names, is_trimmed=True)
         if ROOT not in productive_rules(grammar):
             raise self._contradiction(root)
-        return Lowered(grammar, self.has_free_names)
+        return Lowered(grammar, self.has_free_names, is_trimmed=False)
 
     def value(self, node: Node) -> Expr:
         """The language of a node: a rule that is written later, or a lexeme at once."""

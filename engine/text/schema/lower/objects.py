@@ -2,7 +2,8 @@
 
 Without counts the members after the first are a chain of optional parts. With bounds on their number, or with
 conditions that some member must meet, a state is the next slot, the number of members so far, as far as it
-matters, and the conditions met.
+matters, and the conditions met. A name and its colon are two terminals: where a name must not be one of those declared, the
+library's masks are fast only if nothing follows in the same terminal (0.1 ms against 7 ms).
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from engine.errors import Location, RefusedConstruct
 from engine.text.automaton import matches
-from engine.text.expr import EPSILON, NOTHING, Expr, Ref, alt, repeat, seq
+from engine.text.expr import EPSILON, NOTHING, Bytes, Expr, Lexeme, Ref, alt, repeat, seq
 from engine.text.limits import check_limit
 from engine.text.schema.nodes import UNSUPPORTED
 from engine.text.schema.reduce.branches import Node
 from engine.text.schema.reduce.clauses import Group, ObjectClause, Slot, Witness
+from engine.text.schema.source import quoted
 from engine.text.schema.strings import StringSet, literal_language, string_lexeme
 
 if TYPE_CHECKING:
@@ -64,15 +66,15 @@ def _plain(clause: ObjectClause, lowerer: "Lowerer") -> Expr:
 
 
 def _member(slot: Slot, lowerer: "Lowerer", extra: Node = ()) -> Expr:
-    key = string_lexeme(StringSet(patterns=(literal_language([slot.name]),)), lowerer.layout.colon, canonical=True)
+    key = Lexeme(Bytes(quoted(slot.name).encode()))
     node = lowerer.reducer.node([*slot.node, *extra]) if extra else slot.node
-    return seq([key, lowerer.value(node)])
+    return seq([key, lowerer.colon, lowerer.value(node)])
 
 
 def _free_member(group: Group, lowerer: "Lowerer", extra: Node = ()) -> Expr:
-    key = string_lexeme(group.names, lowerer.layout.colon, canonical=True)
+    key = string_lexeme(group.names, canonical=True)
     node = lowerer.reducer.node([*group.node, *extra]) if extra else group.node
-    return seq([key, lowerer.value(node)])
+    return seq([key, lowerer.colon, lowerer.value(node)])
 
 
 State = tuple[int, int, frozenset[int]]  # next slot, members so far, conditions met

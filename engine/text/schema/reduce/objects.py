@@ -149,14 +149,16 @@ def _finished(draft: _Draft, reducer: "Reducer") -> list[ObjectClause]:
     if any(draft.names[name] for name in draft.absent):
         return []
     groups = []
+    others = StringSet(excluded=(literal_language(draft.names),) if draft.names else ())
     for names, node in _groups(draft, reducer):
-        listed = names.members(FINITE_NAMES)
-        if listed is not None:
-            slots += [Slot(name, node, False) for name in listed]
-        elif names.every_prefix_stays_open():
-            groups.append(Group(names, node))
-        else:
-            raise _exhaustible(draft, names)
+        undeclared = names.intersect(others)
+        if names.is_free or names.every_prefix_stays_open():  # a few names less change nothing
+            groups.append(Group(undeclared, node))
+            continue
+        listed = undeclared.members(FINITE_NAMES)
+        if listed is None:
+            raise _exhaustible(draft)
+        slots += [Slot(name, node, False) for name in listed]
     slots = [slot for slot in slots if slot.required or not _is_never(slot.node)]
     return [
         ObjectClause(
@@ -201,7 +203,7 @@ def _literals_of_name(schema: Schema, name: str, reducer: "Reducer") -> Iterator
 
 
 def _groups(draft: _Draft, reducer: "Reducer") -> Iterator[tuple[StringSet, Node]]:
-    """The names outside the declared ones, by the node of their members; names no member can have drop out."""
+    """Sets of names, by the node of their members if nobody declares them; names of no member drop out."""
     patterns = list(dict.fromkeys(p for s in draft.schemas for p in s.get("patternProperties") or ()))
     if len(patterns) > PATTERNS_CAP:
         raise LimitExceeded(
@@ -220,12 +222,11 @@ def _groups(draft: _Draft, reducer: "Reducer") -> Iterator[tuple[StringSet, Node
         if not _is_never(node):
             by_node.setdefault(node, []).append(matched)
     languages = [search_language(pattern) for pattern in patterns]
-    declared = (literal_language(draft.names),) if draft.names else ()
     for names in _allowed_names(draft, reducer):
         for node, hits in by_node.items():
             for part in _name_sets(languages, hits):
-                group = names.intersect(part).intersect(StringSet(excluded=declared))
-                if not group.is_empty():
+                group = names.intersect(part)
+                if group.is_free or not group.is_empty():
                     yield group, node
 
 
@@ -267,7 +268,7 @@ def _allowed_names(draft: _Draft, reducer: "Reducer") -> list[StringSet]:
     return [*expansion.strings, *finite]
 
 
-def _exhaustible(draft: _Draft, names: StringSet) -> RefusedConstruct:
+def _exhaustible(draft: _Draft) -> RefusedConstruct:
     keywords = ("patternProperties", "propertyNames", "additionalProperties")
     places = (s.location(k) for k in keywords for s in draft.schemas if s.has(k))
     return RefusedConstruct(
