@@ -355,6 +355,33 @@ def test_a_condition_past_the_limits_is_refused():
     assert caught.value.kind is ErrorKind.UNSUPPORTED_JSON_SCHEMA
 
 
+@pytest.mark.clause("JSON-16", "CACHE-13")
+@pytest.mark.parametrize(
+    "pattern",
+    ["[a-z].{0,1000}[A-Z]$", "^(.{1,300};){1,20}.{1,300}$", "^(a|b)*a(a|b){200}$", "^(a.{0,99}){2}$"],
+)
+def test_counts_that_overlap_in_many_ways_are_refused(pattern):
+    for strings in (StringSet((search_language(pattern),)), StringSet((), (search_language(pattern),))):
+        with pytest.raises(LimitExceeded) as caught:
+            string_lexeme(strings)
+        assert caught.value.limit == "string_overlap"
+        assert caught.value.kind is ErrorKind.UNSUPPORTED_JSON_SCHEMA
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^[a-z]{1,8192}$",
+        "^([a-z]{1,99} ){1,50}$",
+        r"^(?:\S+\s+){0,199}\S+$",
+        "a{60}b",
+        "^(a?){9}$",
+    ],
+)
+def test_counts_of_which_one_text_has_few_readings_are_served(pattern):
+    assert not string_lexeme(StringSet((search_language(pattern),))).also
+
+
 def test_free_and_open_sets():
     assert FREE.is_free
     assert FREE.every_prefix_stays_open()

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from engine.text.automaton_states import DEAD, KIND, Budget, Classes, Machine
-from engine.text.expr import NOTHING, Expr, Repeat, alt, repeat
+from engine.text.expr import NOTHING, Expr, Repeat, alt, fold, repeat, walk
 from engine.text.lengths import ANY, ANYTHING, EMPTY_RANGE, length_range, of_length
-from engine.text.limits import check_limit
+from engine.text.limits import LIMITS, check_limit
 
 __all__ = [
+    "check_overlap",
     "every_prefix_stays_open",
     "is_empty",
     "length_range",
@@ -135,6 +136,24 @@ def matches(expr: Expr, text: str) -> bool:
         if state == DEAD:
             return False
     return machine.accepts(state)
+
+
+@cached
+def check_overlap(expr: Expr) -> None:
+    """Refuse an expression of which one text has many readings open at once, at different counts.
+
+    A lexer by derivatives keeps them all, in every state. Raises LimitExceeded where many are found; cheap
+    where no counts could make as many.
+    """
+    enough = LIMITS["string_overlap"] + 1
+    if fold(expr, _count_product) >= enough and sum(isinstance(node, Repeat) for node in walk(expr)) > 1:
+        check_limit("string_overlap", _machine(expr)[0].overlap(enough), KIND)
+
+
+def _count_product(node: Expr, parts: list[int]) -> int:
+    """The counts of repetitions inside each other, multiplied."""
+    most = max(parts, default=1)
+    return most * max(node.min if node.max is None else node.max, 1) if isinstance(node, Repeat) else most
 
 
 @functools.lru_cache(maxsize=512)

@@ -18,6 +18,7 @@ from engine.text.limits import check_limit
 KIND = ErrorKind.UNSUPPORTED_JSON_SCHEMA
 END = 0  # the position with nothing left
 DEAD = 0  # the state of no position
+IDLE_STEPS = 24  # characters without growth before `overlap` gives up
 Moves = tuple[tuple[int, int], ...]  # disjoint bit sets of classes, the state each leads to; the rest is DEAD
 
 
@@ -253,8 +254,17 @@ class Machine:
         return known
 
     def _find_moves(self, state: int) -> Moves:
+        merged: dict[int, int] = {}
+        for piece, together in self.ways_on(self._states[state]):
+            if together:
+                reached = self.state(together)
+                merged[reached] = merged.get(reached, 0) | piece
+        return tuple((piece, reached) for reached, piece in merged.items())
+
+    def ways_on(self, positions: Iterable[int]) -> list[tuple[int, tuple[int, ...]]]:
+        """The positions after one more character, by disjoint sets of classes."""
         by_mask: dict[int, list[int]] = {}
-        for position in self._states[state]:
+        for position in positions:
             for target, mask in self.steps(position)[0].items():
                 by_mask.setdefault(mask, []).append(target)
         pieces: list[tuple[int, tuple[int, ...]]] = [(self.classes.all, ())]
@@ -266,13 +276,21 @@ class Machine:
                 if part
             ]
             self.budget.spend(len(pieces) + len(targets))
-        merged: dict[int, int] = {}
-        for piece, together in pieces:
-            if together:
-                reached = self.state(together)
-                merged[reached] = merged.get(reached, 0) | piece
-                self.budget.spend(len(together))
-        return tuple((piece, reached) for reached, piece in merged.items())
+        self.budget.spend(sum(len(together) for _, together in pieces))
+        return pieces
+
+    def overlap(self, enough: int) -> int:
+        """How many positions one text may have been read up to, none dropped: found by taking the widest way.
+
+        Looks no further than `enough`, nor on when nothing has grown for long; so it may say too little.
+        """
+        positions, widest, idle = frozenset(self._states[self.start]), 1, 0
+        while widest < enough and idle < IDLE_STEPS:
+            ways = (frozenset(together) - {END} for _, together in self.ways_on(positions))
+            positions = max(ways, key=len, default=frozenset())
+            idle = 0 if len(positions) > widest else idle + 1
+            widest = max(widest, len(positions))
+        return widest
 
 
 def _contained(entries: list[tuple[int, float, int]]) -> set[int]:

@@ -28,6 +28,7 @@ LIMITS: Mapping[str, int] = {
     "choice_bytes": 1024 * 1024,  # their UTF-8 bytes together
     "automaton_states": 65_536,  # states in which string conditions are met together
     "automaton_length": 8192,  # a length bound that such states have to count
+    "string_overlap": 64,  # readings of one string at different counts that are open at once
     "automaton_work": 1_000_000,  # positions and edges looked at for them
 }
 WHAT = {
@@ -50,6 +51,7 @@ WHAT = {
     "choice_bytes": "the choice's members have too many bytes",
     "automaton_states": "string conditions that hold together need too many states",
     "automaton_length": "a length bound beside other string conditions is too large",
+    "string_overlap": "counted parts of a string condition overlap in too many ways",
     "automaton_work": "string conditions that hold together are too entangled",
 }
 

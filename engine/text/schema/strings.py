@@ -255,6 +255,8 @@ def string_lexeme(strings: StringSet, suffix: Expr = EPSILON, *, canonical: bool
     if strings.is_free and not canonical:
         return Lexeme(quoted(FREE_TEXT))
     patterns, excluded = _needed(strings)
+    for expr in (*patterns, excluded):
+        automaton.check_overlap(expr)
     bodies = [quoted(json_text(pattern)) for pattern in patterns]
     never = (quoted(json_text(excluded)),) if excluded != NOTHING else ()
     return Lexeme(bodies[0], tuple(bodies[1:]), never)
