@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
+from engine.errors import LimitExceeded
 from engine.text.automaton_states import DEAD, KIND, Budget, Classes, Machine
 from engine.text.expr import NOTHING, Expr, Repeat, alt, fold, repeat, walk
 from engine.text.lengths import ANY, ANYTHING, EMPTY_RANGE, length_range, of_length
@@ -30,6 +31,7 @@ __all__ = [
 Exprs = tuple[Expr, ...]
 Node = tuple[int, ...]  # a state of every machine: those of `also` in order, then that of `never`
 PREFERRED = [(0x61, 0x7A), (0x30, 0x39), (0x41, 0x5A), (0x21, 0x7E), (0x20, 0x20)]
+SMALL_STATES, SMALL_WORK = 500, 10_000  # what is spent on a question that may stay open
 MANY_NODES = 500  # how far `members` counts before it asks which nodes lead to a member
 
 cached = functools.lru_cache(maxsize=4096)
@@ -78,7 +80,22 @@ def is_empty(also: Exprs, never: Exprs, min_length: int = 0, max_length: int | N
     question = _question(also, never, min_length, max_length)
     if question.impossible or (not question.never and len(question.also) <= 1):
         return question.impossible  # one expression with a length range has a member
+    if _outgrows(question):
+        return False
     return _Product(question).shortest() is None
+
+
+@cached
+def is_plainly_empty(also: Exprs, never: Exprs) -> bool:
+    """Whether no string answers the question and a small search shows it; False may mean either."""
+    question = _question(also, never, 0, None)
+    budget = Budget(LIMITS["automaton_states"] - SMALL_STATES, LIMITS["automaton_work"] - SMALL_WORK)
+    try:
+        return question.impossible or (
+            not _outgrows(question) and _Product(question, budget).shortest() is None
+        )
+    except LimitExceeded:
+        return False
 
 
 @cached
@@ -116,13 +133,17 @@ def every_prefix_stays_open(
     question = _question(also, never, min_length, max_length)
     if question.impossible or any(length_range(expr)[1] is not None for expr in question.also):
         return False
-    if all(length_range(expr)[1] is not None for expr in question.never) and _is_plain(question.also):
-        return True
-    return _Product(question).every_prefix_stays_open()
+    return _outgrows(question) or _Product(question).every_prefix_stays_open()
 
 
-def _is_plain(also: Exprs) -> bool:
-    return all(isinstance(expr, Repeat) and expr.body == ANY and expr.max is None for expr in also)
+def _outgrows(question: _Question) -> bool:
+    """Whether only lengths are asked for, and they go past every string of `never`."""
+    longest = [length_range(expr)[1] for expr in question.never]
+    most = max((high for high in longest if high is not None), default=0)
+    return None not in longest and all(
+        isinstance(expr, Repeat) and expr.body == ANY and (expr.max is None or expr.max > most)
+        for expr in question.also
+    )
 
 
 def matches(expr: Expr, text: str) -> bool:
@@ -165,8 +186,8 @@ def _machine(expr: Expr) -> tuple[Machine, Classes]:
 class _Product:
     """The strings of a question as a graph: a node is a state of every machine."""
 
-    def __init__(self, question: _Question) -> None:
-        self.budget = Budget()
+    def __init__(self, question: _Question, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
         self.classes = Classes([*question.also, *question.never])
         never = alt(question.never)
         self.also = [Machine(expr, self.classes, self.budget) for expr in question.also]
@@ -188,6 +209,7 @@ class _Product:
                 for part, target in machine.moves(state)
                 if mask & part
             ]
+        self.budget.spend(2 * len(self.also) + len(found))
         moves: dict[Node, int] = {}
         for mask, begun in found:
             for part, target in self._outside(mask, node[-1]):

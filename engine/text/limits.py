@@ -22,6 +22,7 @@ LIMITS: Mapping[str, int] = {
     "schema_rules": 50_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
     "number_characters": 1000,  # of one number in a schema
+    "number_holes": 256,  # excluded ones in a set of numbers
     "number_residues": 128,  # that texts of numbers have to tell apart
     "number_scale": 32,  # fraction digits of a step
     "choice_members": 16_384,  # distinct strings of a choice
@@ -45,6 +46,7 @@ WHAT = {
     "schema_rules": "the schema needs too many rules",
     "object_states": "the counts of members or items combine in too many ways",
     "number_characters": "a number is too long",
+    "number_holes": "too many numbers are excluded",
     "number_residues": "the numbers' multiples have too large a prime factor",
     "number_scale": "the numbers' steps are too small",
     "choice_members": "the choice has too many members",

@@ -44,6 +44,7 @@ CANONICAL = {
     for code in range(low, high + 1)
 }
 UNKNOWN_ESCAPE = "an escape that is not served"  # well formed without the u flag: refused, not a fault
+MOST_COMPARED = 8  # patterns that are compared with each other
 TRIE_HEIGHT = 24  # branches inside branches, before the words that are left stand side by side
 
 
@@ -274,27 +275,15 @@ def _needed(strings: StringSet) -> tuple[tuple[Expr, ...], Expr]:
             break
     else:
         patterns = (*patterns, repeat(ANY, low, high))
-    excluded = [expr for expr in strings.excluded if not _is_apart(patterns, expr)]
+    excluded = [expr for expr in strings.excluded if not automaton.is_plainly_empty((*patterns, expr), ())]
     return patterns, alt(excluded) if excluded else NOTHING
 
 
 def _without_implied(patterns: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The patterns without those that contain another one; all of them where that is too hard to tell."""
     kept = list(patterns)
-    for pattern in patterns:
+    for pattern in patterns if len(patterns) <= MOST_COMPARED else ():
         others = tuple(other for other in kept if other != pattern)
-        if any(_is_empty((other,), (pattern,)) for other in others):
+        if any(automaton.is_plainly_empty((other,), (pattern,)) for other in others):
             kept.remove(pattern)
     return tuple(kept)
-
-
-def _is_apart(patterns: tuple[Expr, ...], excluded: Expr) -> bool:
-    return _is_empty((*patterns, excluded), ())
-
-
-def _is_empty(also: tuple[Expr, ...], never: tuple[Expr, ...]) -> bool:
-    """Whether no string is left, as far as that can be told within the limits."""
-    try:
-        return automaton.is_empty(also, never)
-    except LimitExceeded:
-        return False
