@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from engine.errors import EmptyLanguage, ErrorKind, RefusedConstruct
 from engine.text.expr import NOTHING, Bytes, Expr, Lexeme, alt, literal, repeat, seq
+from engine.text.limits import check_limit
 from engine.text.schema.numbers_binary64 import LARGEST, publishable, written_again
 from engine.text.schema.numbers_digits import (
     DIGIT,
@@ -30,6 +31,7 @@ from engine.text.schema.numbers_filter import Filter, filter_of, witness
 from engine.text.schema.numbers_set import NumberSet, tighter
 
 __all__ = ["NumberSet", "literal_texts", "number_language"]
+
 INT64 = (-(2**63), 2**63 - 1)
 LISTED = 64  # so few multiples are written one by one
 SIGN = repeat(MINUS, 0, 1)
@@ -50,14 +52,17 @@ def number_language(numbers: NumberSet) -> Lexeme:
     """The texts of a set's numbers.
 
     Raises EmptyLanguage where no number is in the set, RefusedConstruct where none can be published,
-    LimitExceeded where the multiples are too many to tell apart.
+    LimitExceeded where too much has to be told apart.
     """
     if numbers.is_empty():
         raise EmptyLanguage(ErrorKind.UNSATISFIABLE_JSON_SCHEMA, "no number satisfies the numeric conditions")
     if numbers == NumberSet():
         return Lexeme(ANY_NUMBER)
+    check_limit("number_holes", len(numbers.excluded), ErrorKind.UNSUPPORTED_JSON_SCHEMA)
     if not numbers.multiples_of and not numbers.not_multiples_of:
         return Lexeme(_body(numbers, Filter()))
+    if numbers.integer:
+        numbers = numbers.intersect(NumberSet(low=Fraction(INT64[0]), high=Fraction(INT64[1])))
     members = numbers.finite(LISTED)
     if members is not None:
         return Lexeme(

@@ -48,9 +48,8 @@ def _first(low: Fraction, is_open: bool) -> int | None:
         if value == LARGEST:
             return None
         value = math.nextafter(value, math.inf)
-    middle, is_even = _middle(math.nextafter(value, 0)), _is_even(value)
-    ranks = [_rank_from(middle, not is_even)]
-    return max([*ranks, _rank_from(low, is_open)]) if low > 0 else ranks[0]
+    tightened = _rank_from(_middle(math.nextafter(value, 0)), not _is_even(value))
+    return max(tightened, _rank_from(low, is_open)) if low > 0 else tightened
 
 
 def _last(high: Fraction | None, is_open: bool) -> int | None:

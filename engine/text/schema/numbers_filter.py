@@ -3,8 +3,7 @@
 Rounding must not bring a decimal into or out of a multiple. Decimals of at most 15 digits come back from
 binary64 as they were; multiples that are not 64-bit integers are held to them, or to an exponent so large
 that all decimals are multiples. A decimal of 16 or 17 digits that is no multiple keeps clear of every
-multiple of the step's last digit by more than rounding can move it; smaller than the step it is no multiple
-anyway.
+multiple of the step's last digit by more than rounding can move it, or is smaller than the step.
 """
 
 import functools
@@ -28,7 +27,7 @@ from engine.text.schema.numbers_digits import (
     rank_at_most,
     value_of,
 )
-from engine.text.schema.numbers_multiples import multiples, one_condition, scaled_step
+from engine.text.schema.numbers_multiples import SMALL_EXPONENTS, multiples, one_condition, scaled_step
 from engine.text.schema.numbers_set import NumberSet, common_multiple
 
 INT64 = (-(2**63), 2**63 - 1)
@@ -68,15 +67,13 @@ def filter_of(numbers: NumberSet) -> Filter:
 def _multiples(numbers: NumberSet) -> Filter:
     """Multiples of a step that need not be integers."""
     step, never = functools.reduce(common_multiple, numbers.multiples_of), _no_multiples(numbers)
-    also = multiples(step)
-    if never:
+    zeros, also = _zeros_that_divide(step), multiples(step)
+    if never or zeros is None:
         return Filter(FAITHFUL, (), also, never)
-    spans = [((EVERY_RANK[0], rank_at_least(Fraction(1, 10**4)) - 1), FAITHFUL)]
-    zeros = _zeros_that_divide(step)
-    if zeros is not None:
-        spans.append(((rank_at_least(Fraction(10) ** (DIGITS - 1 + zeros)), EVERY_RANK[1]), DIGITS))
-        also = tuple(alt([condition, LARGE]) for condition in also)
-    return Filter(FAITHFUL, tuple(spans), also)
+    small = EVERY_RANK[0], rank_at_least(Fraction(10) ** (SMALL_EXPONENTS + 1)) - 1
+    large = rank_at_least(Fraction(10) ** (DIGITS - 1 + zeros)), EVERY_RANK[1]
+    also = tuple(alt([condition, LARGE]) for condition in also)
+    return Filter(FAITHFUL, ((small, FAITHFUL), (large, DIGITS)), also)
 
 
 def _zeros_that_divide(step: Fraction) -> int | None:
@@ -105,17 +102,23 @@ def _near_multiples(scale: int) -> Expr:
 def witness(numbers: NumberSet) -> Fraction | None:
     """A member that certainly has a text: an int64, or 15 digits near one; None: none was found.
 
-    Looks around the bounds and the smallest numbers, at multiples of the step times every power of ten.
+    Looks around the bounds and the smallest numbers, at multiples of the step times powers of ten, or at what
+    the powers of ten leave of a number whose multiples are denied.
     """
-    step = numbers.step
     anchors = [bound for bound in (numbers.low, numbers.high) if bound is not None]
-    for power in range(0 if step else -20, 40):
-        unit = Fraction(10) ** power * (step or 1)
+    for unit in _units(numbers):
         for anchor in [*anchors, Fraction(0), Fraction(1), Fraction(-1)]:
             for k in range(anchor // unit - NEARBY, anchor // unit + NEARBY):
                 if numbers.contains(k * unit) and _is_written(k * unit, numbers.integer):
                     return k * unit
     return None
+
+
+def _units(numbers: NumberSet) -> list[Fraction]:
+    step = numbers.step
+    if step is None:
+        return [min(numbers.not_multiples_of) / 10**power for power in range(1, 20)]
+    return [step * 10**power for power in range(40)]
 
 
 def _is_written(number: Fraction, integer: bool) -> bool:

@@ -9,7 +9,6 @@ shares its parts; written out as a tree it may be huge.
 
 import functools
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 
 from engine.errors import ErrorKind
@@ -27,7 +26,8 @@ ZEROS = repeat(seq([POINT, repeat(ZERO, 1, None)]), 0, 1)
 def multiples(step: Fraction) -> tuple[Expr, ...]:
     """Conditions that a text meets, all of them, just if its value is a multiple of the step.
 
-    For plain texts, and for small decimals as d.ddde-dd. Raises LimitExceeded.
+    For plain texts, and where the step has no prime factors but 2 and 5 for small decimals as d.ddde-dd.
+    Raises LimitExceeded.
     """
     scaled, scale = scaled_step(step)
     return tuple(_condition(factor, scale) for factor in _factors(scaled))
@@ -80,7 +80,9 @@ def _check_size(residues: int) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _condition(factor: int, scale: int) -> Expr:
-    """Plain texts, and small ones with an exponent, whose value times 10^scale is a multiple of a factor."""
+    """Texts whose value times 10^scale is a multiple of a factor."""
+    if factor != _smooth(factor):
+        return _plain(factor, scale)
     small = [
         seq([_plain(factor, scale + exponent), E, exponents(exponent, exponent)])
         for exponent in range(-scale, SMALL_EXPONENTS + 1)
@@ -138,10 +140,11 @@ def _without_last_digit(factor: int, residue: int) -> list[tuple[tuple[int, int]
     for last in range(residue % common, 10, common):
         before = (residue - last) // common * pow(10 // common, -1, smaller) % smaller
         groups.setdefault(before, []).append(last)
-    return [((smaller, before), _digit_class(last)) for before, last in groups.items()]
+    return [((smaller, before), _digit_class(tuple(last))) for before, last in groups.items()]
 
 
-def _digit_class(values: Iterable[int]) -> Chars:
+@functools.lru_cache(maxsize=1024)  # all digit sets there are
+def _digit_class(values: tuple[int, ...]) -> Chars:
     return chars((0x30 + value, 0x30 + value) for value in values)
 
 
@@ -176,7 +179,7 @@ def _next_digit(factor: int, residue: int, rest: list[Expr | None], other: Expr 
     for value in range(10):
         groups.setdefault((10 * residue + value) % factor, []).append(value)
     found = [
-        seq([_digit_class(values), part])
+        seq([_digit_class(tuple(values)), part])
         for after, values in groups.items()
         if (part := rest[after]) is not None
     ]

@@ -54,7 +54,9 @@ class NumberSet:
 
     def contains(self, number: Fraction) -> bool:
         """Whether a number is in the set."""
-        step = self.step
+        return self._has(number, self.step)
+
+    def _has(self, number: Fraction, step: Fraction | None) -> bool:
         return (
             self._in_range(number)
             and number not in self.excluded
@@ -74,15 +76,15 @@ class NumberSet:
         """
         step = self.step
         if self._grid_size(step) <= ENUMERATED:
-            return not any(self.contains(number) for number in self._grid(step))
+            return not any(self._has(number, step) for number in self._grid(step))
         return step is not None and any(step % divisor == 0 for divisor in self.not_multiples_of)
 
     def finite(self, limit: int) -> tuple[Fraction, ...] | None:
         """The numbers in order; None: more than `limit`, or too many points to look at."""
         step = self.step
-        if self._grid_size(step) > limit + len(self.excluded) + ENUMERATED:
+        if self._grid_size(step) > 4 * limit + len(self.excluded):
             return None
-        members = tuple(number for number in self._grid(step) if self.contains(number))
+        members = tuple(number for number in self._grid(step) if self._has(number, step))
         return members if len(members) <= limit else None
 
     def multipliers(self, step: Fraction) -> tuple[int | None, int | None]:
