@@ -64,19 +64,24 @@ def terminal_text(expr: Expr, define: Callable[[str], str]) -> str:
         return f"/{rust_regex(expr)}/"
     uses = Counter(id(part) for node in walk(expr) for part in children(node))
 
-    def visit(node: Expr, parts: list[str]) -> str:
+    def visit(node: Expr, parts: list[tuple[str, int]]) -> tuple[str, int]:
+        """Text, and how it binds: 0 atom, 1 sequence, 2 alternation."""
         match node:
             case Seq():
-                text = f"({' '.join(parts)})"
+                text, binding = (
+                    " ".join(part if inner < 2 else f"({part})" for part, inner in parts) or '""',
+                    1,
+                )
             case Alt():
-                text = f"({' | '.join(parts)})"
+                text, binding = " | ".join(part for part, _ in parts), 2
             case Repeat():
-                text = f"({parts[0]}{count_sign(node)})"
+                part, inner = parts[0]
+                text, binding = (f"({part})" if inner else part) + count_sign(node), 1
             case _:
-                return f"/{rust_regex(node)}/"
-        return define(text) if uses[id(node)] > 1 else text
+                return f"/{rust_regex(node)}/", 0
+        return (define(text), 0) if uses[id(node)] > 1 else (text, binding)
 
-    return define(fold(expr, visit))
+    return define(fold(expr, visit)[0])
 
 
 def _is_small(expr: Expr) -> bool:
