@@ -124,7 +124,7 @@ def _options(**words: str) -> JsonOptions:
                 found=repr(word)[:40],
                 allowed=", ".join(kinds[name]),
             )
-    return JsonOptions(**words)  # type: ignore[arg-type]
+    return JsonOptions(**words)
 
 
 def _text(value: object, kind: ErrorKind, index: int | None = None) -> str:

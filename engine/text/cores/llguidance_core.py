@@ -211,6 +211,9 @@ def _refuse_text_tokens(grammar: Grammar, vocabulary: Vocabulary) -> None:
 HEADER = '%llguidance {"no_forcing": true}\n'
 
 
+Piece = tuple[str, int, int]  # text, binding (0 atom, 1 sequence, 2 alternation), nesting
+
+
 class _LarkWriter:
     def __init__(self, grammar: Grammar, vocabulary: Vocabulary) -> None:
         self._grammar = grammar
@@ -228,19 +231,23 @@ class _LarkWriter:
         terminals = [f"{name}: {text}" for text, name in self._terminals.items()]
         return HEADER + "\n".join([*rules, *self._hoisted, *terminals]) + "\n"
 
-    def _visit(self, node: Expr, parts: list[tuple[str, int]]) -> tuple[str, int]:
-        """Text and nesting; every group but a leaf is in parentheses."""
-        texts = [text for text, _ in parts]
-        nesting = 1 + max((depth for _, depth in parts), default=0)
+    def _visit(self, node: Expr, parts: list[Piece]) -> Piece:
+        """Few parentheses: the library makes a symbol of every group, and its symbols are limited."""
         if isinstance(node, Seq):
-            text = f"({' '.join(texts)})" if texts else EMPTY
-        elif isinstance(node, Alt):
-            text = f"({' | '.join(texts)})"
-        elif isinstance(node, Repeat):
-            text = f"({texts[0]}{count_sign(node)})"
-        else:
-            return self._leaf(node), 0
-        return (text, nesting) if nesting < NESTING else (self._hoist(text), 0)
+            if not parts:
+                return EMPTY, 0, 0
+            texts = [text if binding < 2 else f"({text})" for text, binding, _ in parts]
+            return self._bounded(" ".join(texts), 1, parts)
+        if isinstance(node, Alt):
+            return self._bounded(" | ".join(text for text, _, _ in parts), 2, parts)
+        if isinstance(node, Repeat):
+            text, binding, _ = parts[0]
+            return self._bounded((f"({text})" if binding else text) + count_sign(node), 1, parts)
+        return self._leaf(node), 0, 0
+
+    def _bounded(self, text: str, binding: int, parts: list[Piece]) -> Piece:
+        nesting = 1 + max(depth for _, _, depth in parts)
+        return (text, binding, nesting) if nesting < NESTING else (self._hoist(text), 0, 0)
 
     def _hoist(self, text: str) -> str:
         name = f"h{len(self._hoisted)}"

@@ -24,9 +24,14 @@ REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 class Occurrence:
     """One keyword where it stands, and what becomes of it."""
 
-    pointer: str
+    schema: Schema
     keyword: str
     fate: str
+
+    @property
+    def pointer(self) -> str:
+        """The JSON Pointer of the keyword."""
+        return self.schema.location(self.keyword).pointer
 
 
 def check(document: Document, options: JsonOptions) -> list[Occurrence]:
@@ -57,20 +62,19 @@ def _check_schema(schema: Schema, options: JsonOptions) -> Iterator[Occurrence]:
     if not isinstance(schema.value, dict):
         return
     for keyword, argument in schema.value.items():
-        pointer = schema.location(keyword).pointer
         if schema.is_only_reference and keyword != "$ref":
-            yield Occurrence(pointer, keyword, "ignored beside $ref in this dialect")
+            yield Occurrence(schema, keyword, "ignored beside $ref in this dialect")
             continue
         row = find(keyword, schema.dialect)
         if row is None:
             _check_unknown(schema, keyword, options)
-            yield Occurrence(pointer, keyword, "annotation (unknown)")
+            yield Occurrence(schema, keyword, "annotation (unknown)")
             continue
         if row.role is Role.REFUSED:
             raise _refusal(schema, keyword, f"the keyword is not served: {row.reason}", keyword, "")
         _check_argument(schema, keyword, argument, shape_in(keyword, schema.dialect))
         fate = _check_format(schema, argument, options) if keyword == "format" else str(row.role)
-        yield Occurrence(pointer, keyword, fate)
+        yield Occurrence(schema, keyword, fate)
 
 
 def _check_unknown(schema: Schema, keyword: str, options: JsonOptions) -> None:

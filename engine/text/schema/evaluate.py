@@ -5,8 +5,10 @@ have no grammar (uniqueItems, contains of any schema) are decided here all the s
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from engine.text.automaton import matches
+from engine.text.expr import Expr
 from engine.text.schema.keywords import Dialect
 from engine.text.schema.nodes import Document, Schema
 from engine.text.schema.reduce.branches import (
@@ -44,7 +46,12 @@ def type_of(value: Value) -> int:
 class Evaluator:
     """Decides values against the schemas of one document; `asserts` as for the reduction."""
 
-    def __init__(self, document: Document, asserts: Callable[[Schema, str], bool], formats: Callable) -> None:
+    def __init__(
+        self,
+        document: Document,
+        asserts: Callable[[Schema, str], bool],
+        formats: Callable[[str], Expr | None],
+    ) -> None:
         self._document = document
         self._asserts = asserts
         self._format_language = formats
@@ -211,7 +218,7 @@ def _reaches(keyword: str, key: str, name: str) -> bool:
     return name == key if keyword == "properties" else matches(search_language(key), name)
 
 
-def _number(test: Callable[[Number, Number], bool]) -> Callable:
+def _number(test: Callable[[Fraction, Fraction], bool]) -> Callable[..., bool]:
     return lambda _, __, bound, value: not isinstance(value, Number) or test(value.value, bound.value)
 
 
@@ -229,8 +236,11 @@ def _high(evaluator: Evaluator, schema: Schema, bound: Number, value: Value) -> 
     )
 
 
-def _size(kind: type, test: Callable[[int, int], bool]) -> Callable:
-    return lambda _, __, bound, value: not isinstance(value, kind) or test(len(value), int(bound.value))
+def _size(kind: type, test: Callable[[int, int], bool]) -> Callable[..., bool]:
+    def check(_: Evaluator, __: Schema, bound: Number, value: Value) -> bool:
+        return not isinstance(value, kind) or test(len(value), int(bound.value))  # type: ignore[arg-type]
+
+    return check
 
 
 _CHECKS: dict[str, Callable[[Evaluator, Schema, Value, Value], bool]] = {

@@ -74,6 +74,7 @@ class Document:
     def __init__(self, value: Value) -> None:
         self.positions: list[Schema] = []
         self._by_pointer: dict[str, Schema] = {}
+        self._children: dict[tuple[int, tuple[str | int, ...]], Schema] = {}
         self._identities: dict[str, Schema] | None = None
         dialect = _dialect(value, "", NEWEST)
         resource = Resource(_own_id(value, dialect), "", value, dialect)
@@ -82,6 +83,13 @@ class Document:
 
     def child(self, parent: Schema, *keys: str | int) -> Schema:
         """The subschema of a position under these keys."""
+        place = (parent.index, keys)
+        known = self._children.get(place)
+        if known is None:
+            known = self._children[place] = self._made_child(parent, keys)
+        return known
+
+    def _made_child(self, parent: Schema, keys: tuple[str | int, ...]) -> Schema:
         pointer = join(parent.pointer, *keys)
         known = self._by_pointer.get(pointer)
         if known is not None:

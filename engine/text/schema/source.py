@@ -172,8 +172,12 @@ def walk_values(value: Value) -> Iterator[tuple[str, Value]]:
 
 def join(pointer: str, *keys: str | int) -> str:
     """A JSON Pointer with further reference tokens."""
-    escaped = (str(key).replace("~", "~0").replace("/", "~1") for key in keys)
-    return "/".join([pointer, *escaped])
+    for key in keys:
+        text = str(key)
+        if "~" in text or "/" in text:
+            text = text.replace("~", "~0").replace("/", "~1")
+        pointer = f"{pointer}/{text}"
+    return pointer
 
 
 def text_of(value: Value) -> str:

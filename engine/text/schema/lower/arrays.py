@@ -5,7 +5,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from engine.errors import Location, RefusedConstruct
-from engine.text.expr import EPSILON, NOTHING, Expr, Lexeme, Ref, alt, repeat, seq
+from engine.text.expr import EPSILON, NOTHING, Expr, Ref, alt, repeat, seq
 from engine.text.limits import check_limit
 from engine.text.schema.nodes import UNSUPPORTED
 from engine.text.schema.reduce.branches import Node
@@ -156,7 +156,7 @@ class _Distinct:
         options: list[Expr] = [EPSILON] if used and len(used) >= self._clause.min_items else []
         for after, key in self._steps(index, used):
             comma = lowerer_comma(self._lowerer, len(used))
-            item = Lexeme(self._lowerer.layout.constant(self._values[key]))
+            item = self._lowerer.layout.constant(self._values[key])
             options.append(seq([comma, item, Ref(self._names[after])]))
         return alt(options)
 

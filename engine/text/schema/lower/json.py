@@ -5,6 +5,7 @@ follows, so the longest match loses nothing. All values of a node that are no ar
 are one lexeme where they are listed. Nodes wait in a queue, so that deep schemas need no deep stack.
 """
 
+import functools
 from collections.abc import Iterable
 
 import attrs
@@ -24,6 +25,7 @@ from engine.text.schema.reduce.reducer import Reducer
 from engine.text.schema.source import Number, Value
 from engine.text.schema.strings import json_text, literal_language, string_lexeme
 
+kept_lexeme = functools.lru_cache(maxsize=1024)(string_lexeme)  # formats and patterns come again and again
 UNSATISFIABLE = ErrorKind.UNSATISFIABLE_JSON_SCHEMA
 ROOT = "root"
 
@@ -70,7 +72,7 @@ class Lowerer:
         if known is not None:
             return known
         expansion = self.reducer.expand(node)
-        if expansion.arrays or expansion.objects:
+        if expansion.arrays or expansion.objects or any(map(_is_structure, expansion.values)):
             name = f"v{len(self._values)}"
             self._values[node] = Ref(name)
             self._waiting.append((name, node, expansion))
@@ -85,6 +87,7 @@ class Lowerer:
         return Ref(name)
 
     def _structures(self, expansion: Expansion) -> Iterable[Expr]:
+        yield from (self.layout.constant(value) for value in expansion.values if _is_structure(value))
         for array in expansion.arrays:
             yield arrays.lowered(array, self)
         for clause in expansion.objects:
@@ -96,20 +99,18 @@ class Lowerer:
         listed += self._listed(expansion.values)
         parts: list[Expr] = [Lexeme(alt(listed))] if listed else []
         with pointing_at(node):
-            parts += [string_lexeme(s) for s in expansion.strings if s.is_free or not s.is_empty()]
+            parts += [kept_lexeme(s) for s in expansion.strings if s.is_free or not s.is_empty()]
             parts += [number_language(n) for n in expansion.numbers if n.is_free or not n.is_empty()]
         return parts
 
     def _listed(self, values: Iterable[Value]) -> Iterable[Expr]:
-        """The texts of enum and const values; the strings share their beginnings."""
+        """The texts of listed strings and numbers; the strings share their beginnings."""
         texts = [value for value in values if isinstance(value, str)]
         if texts:
             yield seq([literal('"'), json_text(literal_language(texts)), literal('"')])
         for value in values:
             if isinstance(value, Number):
                 yield alt([literal(text) for text in literal_texts(value.text)])
-            elif not isinstance(value, str):
-                yield self.layout.constant(value)
 
     def _contradiction(self, root: Node) -> EmptyLanguage:
         """The fault of an empty language, at the innermost single node that nothing can satisfy."""
@@ -142,6 +143,10 @@ class Lowerer:
     def _is_dead(self, node: Node, productive: frozenset[str]) -> bool:
         expr = self._values.get(node, NOTHING)
         return expr.name not in productive if isinstance(expr, Ref) else expr == NOTHING
+
+
+def _is_structure(value: Value) -> bool:
+    return isinstance(value, list | dict)
 
 
 def place_of(node: Node) -> Location:

@@ -9,7 +9,6 @@ import attrs
 from engine.request import Whitespace
 from engine.text.expr import EPSILON, Bytes, Expr, Lexeme, Repeat, chars, literal, seq
 from engine.text.schema.source import Number, Value, quoted
-from engine.text.schema.strings import json_text
 
 LONGEST_RUN = 32
 SPACE = chars([(ord(character), ord(character)) for character in " \t\n\r"])
@@ -46,7 +45,11 @@ class Layout:
         return Lexeme(seq([literal(brackets[0]), self.inside, literal(brackets[1])]))
 
     def constant(self, value: Value) -> Expr:
-        """The texts of one value: white space between its tokens, everything else as serialised (JSON-12)."""
+        """The texts of one value: white space between its tokens, everything else as serialised (JSON-12).
+
+        Each token is a terminal of its own, the same one as in free arrays and objects: a terminal that held a
+        whole array would swallow the beginning of other arrays that may stand in the same place.
+        """
         parts: list[Expr] = []
         stack: list[Value | Expr] = [value]
         while stack:
@@ -54,25 +57,23 @@ class Layout:
             if isinstance(part, list | dict):
                 stack += reversed(self._pieces(part))
             elif isinstance(part, str):
-                parts.append(Bytes(quoted(part).encode()))
+                parts.append(Lexeme(Bytes(quoted(part).encode())))
             elif isinstance(part, Number):
-                parts.append(literal(part.text))
+                parts.append(Lexeme(literal(part.text)))
             elif part is None or isinstance(part, bool):
-                parts.append(literal({None: "null", True: "true", False: "false"}[part]))
+                parts.append(Lexeme(literal({None: "null", True: "true", False: "false"}[part])))
             else:
                 parts.append(part)
         return seq(parts)
 
     def _pieces(self, value: list[Value] | dict[str, Value]) -> list[Value | Expr]:
-        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        brackets = "{}" if isinstance(value, dict) else "[]"
         if not value:
-            return [seq([literal(opening), self.inside, literal(closing)])]
-        pieces: list[Value | Expr] = [seq([literal(opening), self.inside])]
+            return [self.empty(brackets)]
+        pieces: list[Value | Expr] = [self.opening(brackets[0])]
         items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
         for index, (name, item) in enumerate(items):
-            pieces += [self.comma] if index else []
-            if name is not None:
-                text = json_text(literal(name))
-                pieces.append(seq([literal('"'), text, literal('"'), self.colon]))
+            pieces += [Lexeme(self.comma)] if index else []
+            pieces += [] if name is None else [name, Lexeme(self.colon)]
             pieces.append(item)
-        return [*pieces, seq([self.inside, literal(closing)])]
+        return [*pieces, self.closing(brackets[1])]

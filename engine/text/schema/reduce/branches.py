@@ -255,8 +255,8 @@ class Brancher:
         document = self._document
         if types_of(schema) != ANY_TYPE:
             yield Option(ANY_TYPE & ~types_of(schema))
-        for literal, holds in self._joined(schema):
-            yield Option(literals=((literal, not holds),))
+        for part, holds in self._joined(schema):
+            yield Option(literals=((part, not holds),))
         for keyword, types in KEYWORD_TYPES.items():
             if schema.has(keyword) and self._asserts(schema, keyword):
                 for key in _parts(schema, keyword):

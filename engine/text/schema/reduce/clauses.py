@@ -47,9 +47,10 @@ class Slot:
 
 @attrs.frozen
 class Group:
-    """Members whose names are any of a set, none of them a slot's."""
+    """Members whose names are any of a set but those taken: names that are declared."""
 
     names: StringSet
+    taken: tuple[str, ...]
     node: Node
 
 

@@ -149,16 +149,16 @@ def _finished(draft: _Draft, reducer: "Reducer") -> list[ObjectClause]:
     if any(draft.names[name] for name in draft.absent):
         return []
     groups = []
-    others = StringSet(excluded=(literal_language(draft.names),) if draft.names else ())
+    declared = tuple(draft.names)
     for names, node in _groups(draft, reducer):
-        undeclared = names.intersect(others)
+        taken = declared if names.is_free else tuple(name for name in declared if names.contains(name))
         if names.is_free or names.every_prefix_stays_open():  # a few names less change nothing
-            groups.append(Group(undeclared, node))
+            groups.append(Group(names, taken, node))
             continue
-        listed = undeclared.members(FINITE_NAMES)
+        listed = names.members(FINITE_NAMES + len(taken))
         if listed is None:
             raise _exhaustible(draft)
-        slots += [Slot(name, node, False) for name in listed]
+        slots += [Slot(name, node, False) for name in listed if name not in taken]
     slots = [slot for slot in slots if slot.required or not _is_never(slot.node)]
     return [
         ObjectClause(
