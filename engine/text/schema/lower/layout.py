@@ -45,9 +45,9 @@ class Layout:
         return Lexeme(seq([literal(brackets[0]), self.inside, literal(brackets[1])]))
 
     def constant(self, value: Value) -> Expr:
-        """The texts of one value: white space between its tokens, everything else as serialised (JSON-12).
+        """The texts of one value: white space between its tokens, all else as serialised (JSON-12).
 
-        Each token is a terminal of its own, the same one as in free arrays and objects: a terminal that held a
+        Each token is a terminal of its own, the same as in free arrays and objects: a terminal that held a
         whole array would swallow the beginning of other arrays that may stand in the same place.
         """
         parts: list[Expr] = []
