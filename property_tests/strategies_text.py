@@ -1,5 +1,7 @@
 """Random regular expressions over decoded text, and brute-force readings of them (ir_words)."""
 
+import functools
+import itertools
 import re
 
 from hypothesis import strategies as st
@@ -48,3 +50,26 @@ def python_regex(expr: Expr) -> re.Pattern[str]:
     """An expression for Python's own engine."""
     text = re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: f"\\U{int(found[1], 16):08x}", rust_regex(expr))
     return re.compile(text.replace("[]", "(?!)"), re.DOTALL)
+
+
+SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def canonical(text):
+    """A string's one spelling without its quotes, written out once more from the contract."""
+    return "".join(SHORT.get(c, f"\\u{ord(c):04x}" if c < " " else c) for c in text)
+
+
+def texts(alphabet, longest):
+    return map("".join, itertools.chain(*(itertools.product(alphabet, repeat=n) for n in range(longest + 1))))
+
+
+@functools.lru_cache(maxsize=2000)
+def accepted(expr):
+    return python_regex(expr)
+
+
+def in_lexeme(lexeme, text):
+    """Whether a text is a member of a terminal, by Python's regular expressions."""
+    inside = all(accepted(part).fullmatch(text) for part in (lexeme.body, *lexeme.also))
+    return inside and not any(accepted(part).fullmatch(text) for part in lexeme.never)

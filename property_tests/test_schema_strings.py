@@ -1,19 +1,16 @@
 """String conditions: the decoded sets, the JSON text of their members, and the terminals made of them."""
 
-import functools
 import itertools
 import json
 import re
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.errors import ErrorKind, LimitExceeded, RefusedConstruct, SyntaxFault
 from engine.text import automaton
-from engine.text.cores.llguidance_core import LlguidanceCore
-from engine.text.expr import EPSILON, NOTHING, Grammar, chars, literal, repeat, seq
+from engine.text.expr import EPSILON, NOTHING, chars, literal, repeat, seq
 from engine.text.lengths import ANY, ANYTHING
 from engine.text.limits import LIMITS
 from engine.text.schema.strings import (
@@ -24,32 +21,18 @@ from engine.text.schema.strings import (
     search_language,
     string_lexeme,
 )
-from engine.text.vocabulary import Vocabulary
 from property_tests.ir_words import expr_words
-from property_tests.strategies_text import ALPHABET, expressions, python_regex
+from property_tests.strategies_text import (
+    ALPHABET,
+    accepted,
+    canonical,
+    expressions,
+    in_lexeme,
+    python_regex,
+    texts,
+)
 
-SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 HAS_ALL = ALPHABET + "\x7f/\u2028\x1f\t"
-
-
-def canonical(text):
-    """A string's one spelling without its quotes, written out once more from the contract."""
-    return "".join(SHORT.get(c, f"\\u{ord(c):04x}" if c < " " else c) for c in text)
-
-
-def texts(alphabet, longest):
-    return map("".join, itertools.chain(*(itertools.product(alphabet, repeat=n) for n in range(longest + 1))))
-
-
-@functools.lru_cache(maxsize=2000)
-def accepted(expr):
-    return python_regex(expr)
-
-
-def in_lexeme(lexeme, text):
-    """Whether a text is a member of a terminal, by Python's regular expressions."""
-    inside = all(accepted(part).fullmatch(text) for part in (lexeme.body, *lexeme.also))
-    return inside and not any(accepted(part).fullmatch(text) for part in lexeme.never)
 
 
 def sets(alphabet=ALPHABET):
@@ -255,95 +238,6 @@ def test_a_length_is_one_counted_body():
 def test_implied_conditions_are_left_out(strings, also, never):
     lexeme = string_lexeme(strings)
     assert (len(lexeme.also), len(lexeme.never)) == (also, never)
-
-
-TOKENS = [
-    b"a",
-    b"b",
-    "é".encode(),
-    b"\xc3",
-    b"\xa9",
-    b"\\",
-    b"n",
-    b'"',
-    b'"a',
-    b'a"',
-    b"\\n",
-    b'\\"',
-    b"u",
-    b"0",
-    b"1",
-]
-TOKENS += [
-    b"\\u00",
-    b"00",
-    b"ab",
-    b"ba",
-    b'""',
-    b'"ab',
-    b"a\\",
-    b'b":',
-    b":",
-    b'":',
-    b'n"',
-    b"\xa9a",
-    b"aa",
-    b'b\\n"',
-    b" ",
-]
-TOY = Vocabulary.build("toy", [*TOKENS, b"<eos>"], eos_ids=[len(TOKENS)])
-LETTERS = (
-    "abé: nu01" + "".join(map(chr, [0, 1, 8, 10, 11, 16, 17, 26, 27])) + '"\\'
-)  # of the tokens and their escapes
-MASKED = {
-    "length": StringSet((), (), 1, 2),
-    "edge": StringSet((), (), 2, 2),
-    "class and length": StringSet((search_language("^[ab]+$"),), (), 2, 3),
-    "search and length": StringSet((search_language("ab?"), search_language("[^a]")), (), 0, 2),
-    "names": StringSet((), (literal_language(["a", "ab", "é", "\n"]),), 0, 2),
-    "negated search": StringSet((), (search_language("^a"), search_language("b$")), 0, 2),
-    "escapes": StringSet((search_language("^[\\n\\x01]*$"),), (literal("\n\n"),), 1, 2),
-    "empty": StringSet((), (), 0, 0),
-}
-
-
-@functools.cache
-def toy_core():
-    return LlguidanceCore(TOY)
-
-
-@pytest.mark.clause("JSON-13", "JSON-14", "JSON-17", "JSON-19")
-@pytest.mark.parametrize("name", MASKED)
-def test_masks_are_exact_id_by_id(name):
-    strings, suffix = MASKED[name], repeat(literal(" "), 0, 1)
-    grammar = Grammar({"root": seq([string_lexeme(strings, suffix), literal(":")])}, "root")
-    inside = [text for text in texts(LETTERS, 3) if strings.contains(text)]
-    written = [f'"{canonical(text)}"{space}:'.encode() for text in inside for space in ("", " ")]
-    prefixes = {data[:n] for data in written for n in range(len(data) + 1)}
-    compiled, waiting, seen = toy_core().compile(grammar), [b""], {b""}
-    while waiting and len(seen) < 400:
-        done = waiting.pop(0)
-        matcher = compiled.new_matcher()
-        assert all(matcher.accept(token) for token in tokens_of(done))
-        words = np.zeros(TOY.num_words, dtype=np.int32)
-        matcher.fill(words)
-        opened = set(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist())
-        expected = {i for i, token in enumerate(TOKENS) if done + token in prefixes}
-        expected |= {len(TOKENS)} if done in written else set()
-        assert opened == expected, done
-        new = [done + TOKENS[i] for i in sorted(expected - {len(TOKENS)}) if done + TOKENS[i] not in seen]
-        seen.update(new)
-        waiting += new
-
-
-def tokens_of(data):
-    """Some tokens that make up a byte string; single bytes are tokens of their own."""
-    found = []
-    while data:
-        token = max((t for t in TOKENS if data.startswith(t)), key=len)
-        found.append(TOKENS.index(token))
-        data = data[len(token) :]
-    return found
 
 
 @pytest.mark.clause("JSON-46")

@@ -44,6 +44,9 @@ CANONICAL = {
     for code in range(low, high + 1)
 }
 UNKNOWN_ESCAPE = "an escape that is not served"  # well formed without the u flag: refused, not a fault
+PLAIN = negated(chars([*ESCAPED.ranges, (0x7F, 0x7F)]))  # what a lexer knows the tokens of beforehand
+MARKS = "\n\t\\"  # characters that are written as an escape: none is plain
+LONGEST_TOKEN = 30  # plain characters that are looked up together
 MOST_COMPARED = 8  # patterns that are compared with each other
 TRIE_HEIGHT = 24  # branches inside branches, before the words that are left stand side by side
 
@@ -261,6 +264,45 @@ def string_lexeme(strings: StringSet, suffix: Expr = EPSILON, *, canonical: bool
     bodies = [quoted(json_text(pattern)) for pattern in patterns]
     never = (quoted(json_text(excluded)),) if excluded != NOTHING else ()
     return Lexeme(bodies[0], tuple(bodies[1:]), never)
+
+
+def string_terminal(strings: StringSet, suffix: Expr = EPSILON, *, canonical: bool = False) -> Expr:
+    """As `string_lexeme`; beside it, where masks profit, a second terminal for some of the same texts.
+
+    A search keeps many partial matches, and the lexer then walks all tokens. The second terminal reads plain
+    characters up to an escape, then one fixed member: its members are members already (proven here), and
+    while it is alive every token of plain characters is known to be legal at once.
+    """
+    lexeme = string_lexeme(strings, suffix, canonical=canonical)
+    shortcut = _shortcut(strings)
+    if shortcut is None:
+        return lexeme
+    return alt([lexeme, Lexeme(seq([QUOTE, json_text(shortcut), QUOTE, suffix]))])
+
+
+@functools.lru_cache(maxsize=4096)
+def _shortcut(strings: StringSet) -> Expr | None:
+    """Members that begin with any number of plain characters, as one expression; None if none are found."""
+    patterns = tuple(pattern for pattern in strings.patterns if pattern != ANYTHING)
+    if not patterns or not all(map(_is_search, patterns)):
+        return None
+    end = automaton.shortest_member(patterns, strings.excluded, strings.min_length)
+    room = None if strings.max_length is None or end is None else strings.max_length - len(end) - 1
+    if end is None or (room is not None and room < LONGEST_TOKEN):
+        return None
+    for mark in MARKS:
+        members = seq([repeat(PLAIN, 0, None), literal(mark + end)])
+        outside = any(not automaton.is_plainly_empty((members,), (pattern,)) for pattern in patterns)
+        if not outside and automaton.is_plainly_empty((members, alt(strings.excluded)), ()):
+            return seq([repeat(PLAIN, 0, room), literal(mark + end)])
+    return None
+
+
+def _is_search(pattern: Expr) -> bool:
+    """Whether a match may begin anywhere."""
+    if isinstance(pattern, Alt):
+        return any(map(_is_search, pattern.items))
+    return isinstance(pattern, Seq) and pattern.items[0] == ANYTHING
 
 
 @functools.lru_cache(maxsize=4096)
