@@ -17,7 +17,10 @@ from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
 from engine.text.schema.source import INT64, KIND, Number, Value, walk_values
 from engine.text.schema.strings import search_language
 
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+IN_PLACE = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+)
 
 
 @attrs.frozen
@@ -49,7 +52,42 @@ def check(document: Document, options: JsonOptions) -> list[Occurrence]:
             if part.index not in seen:
                 seen.add(part.index)
                 waiting.append(part)
+    reached = (document.positions[index] for index in sorted(seen))
+    _check_descent(document, [part for part in reached if not REFERENCES.isdisjoint(part.active)])
     return ledger
+
+
+def _check_descent(document: Document, referring: list[Schema]) -> None:
+    """Refuse references that come back without going into a member or an item (SERV-17)."""
+    done: set[int] = set()
+    for start in referring:
+        path: dict[int, Iterator[Schema]] = {}  # the positions gone through, each with what is left of it
+        waiting = [start] if start.index not in done else []
+        while waiting or path:
+            if waiting:
+                schema = waiting.pop()
+                path[schema.index] = _in_place(document, schema)
+            index, parts = next(reversed(path.items()))
+            part = next(parts, None)
+            if part is None:
+                done.add(index)
+                del path[index]
+            elif part.index in path:
+                raise RefusedConstruct(
+                    UNSUPPORTED,
+                    "a reference comes back to itself without going into a member or an item",
+                    part.location(),
+                    allowed="recursion through properties or items",
+                )
+            elif part.index not in done:
+                waiting.append(part)
+
+
+def _in_place(document: Document, schema: Schema) -> Iterator[Schema]:
+    """The schemas that a schema applies to the same value."""
+    yield from (document.target(schema, name) for name in REFERENCES if schema.has(name))
+    if not IN_PLACE.isdisjoint(schema.active):
+        yield from (part for name, part in document.subschemas(schema) if name in IN_PLACE)
 
 
 def _is_reached(schema: Schema, keyword: str) -> bool:
