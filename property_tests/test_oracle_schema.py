@@ -316,6 +316,8 @@ def test_failures_tell_where():
             '{"not": 1}',
         ],
         *['{"type": "any"}', '{"minItems": -1}', '{"maxItems": 1.5}', '{"multipleOf": 0}', '{"type": [1]}'],
+        *['{"$ref": "#a", "$defs": {"1": {"$anchor": "a"}, "2": {"$dynamicAnchor": "a"}}}'],
+        *['{"$ref": "a", "$defs": {"1": {"$id": "a"}, "2": {"$id": "a"}}}'],
         *['{"$schema": "http://nowhere/"}', '{"properties": []}', '{"required": "a"}', '{"allOf": [1]}'],
     ],
 )

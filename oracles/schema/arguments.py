@@ -17,15 +17,14 @@ _COUNTS = [
     "maxContains",
 ]
 _SCHEMAS = ["additionalProperties", "propertyNames", "additionalItems", "contains", "not", "if"]
+_UNEVALUATED = ["unevaluatedProperties", "unevaluatedItems"]
 _MAPS = ["properties", "patternProperties", "dependencies", "dependentRequired", "dependentSchemas"]
 EXPECTED: dict[tuple[str, str], tuple[str, ...]] = {
     **{("", name): ("number",) for name in [*_NUMBERS, *_COUNTS]},
     **{("", name): ("string",) for name in ("$ref", "$dynamicRef", "$recursiveRef", "pattern", "format")},
     **{("", name): ("array",) for name in ("enum", "required", "prefixItems", "allOf", "anyOf", "oneOf")},
     **{("", name): ("object",) for name in _MAPS},
-    **{
-        ("", name): ("object", "boolean") for name in [*_SCHEMAS, "unevaluatedProperties", "unevaluatedItems"]
-    },
+    **{("", name): ("object", "boolean") for name in [*_SCHEMAS, *_UNEVALUATED]},
     ("", "type"): ("string", "array"),
     ("", "uniqueItems"): ("boolean",),
     ("2020-12", "items"): ("object", "boolean"),

@@ -41,6 +41,13 @@ class Resource:
     anchors: dict[str, Value] = field(default_factory=dict)
     dynamic_anchors: dict[str, Value] = field(default_factory=dict)
     recursive: bool = False
+    ambiguous: bool = False
+    twice: set[str] = field(default_factory=set)
+
+    def declare(self, anchor: str, schema: Value) -> None:
+        """Note an anchor; two schemas of one name make it useless."""
+        if self.anchors.setdefault(anchor, schema) is not schema:
+            self.twice.add(anchor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,18 +156,20 @@ class Registry:
         if fragment.startswith("/"):
             return self._at_pointer(resource, fragment), fragment
         target = resource.anchors.get(fragment)
-        if target is None:
-            raise SchemaError(f"no anchor {fragment!r} in {uri!r}")
+        if target is None or fragment in resource.twice:
+            raise SchemaError(f"no single anchor {fragment!r} in {uri!r}")
         return self.place(target), fragment
 
     def resource(self, uri: str) -> Resource:
         """Return the resource of that URI, reading its document if need be."""
-        if uri not in self.resources:
+        found = self.resources.get(uri)
+        if found is not None and found.ambiguous:
+            raise SchemaError(f"two schemas are called {uri!r}")
+        if found is None:
             source = self.remotes.get(uri, _published().get(normal_uri(uri)))
             if source is None:
                 raise SchemaError(f"nothing known at {uri!r}")
-            found = self._add(uri, _read(source))
-            self.resources.setdefault(uri, found.resource)
+            self._add(uri, _read(source))
         return self.resources[uri]
 
     def _add(self, uri: str, document: Value) -> Place:
@@ -197,9 +206,10 @@ class Registry:
                 if schema is not resource.root:
                     resource = Resource(uri, self._dialect(schema, resource.dialect), schema)
                 resource.uri = uri
-                self.resources.setdefault(uri, resource)
+                known = self.resources.setdefault(uri, resource)
+                known.ambiguous = known.ambiguous or known is not resource
             if fragment and resource.dialect.before_2019:
-                resource.anchors[fragment] = schema
+                resource.declare(fragment, schema)
         self._note_anchors(schema, resource)
         return resource
 
@@ -208,9 +218,10 @@ class Registry:
         anchor = _text(schema, "$anchor") if not resource.dialect.before_2019 else None
         dynamic = _text(schema, "$dynamicAnchor") if draft == "2020-12" else None
         if anchor is not None:
-            resource.anchors[anchor] = schema
+            resource.declare(anchor, schema)
         if dynamic is not None:
-            resource.anchors[dynamic] = resource.dynamic_anchors[dynamic] = schema
+            resource.declare(dynamic, schema)
+            resource.dynamic_anchors[dynamic] = schema
         if draft == "2019-09" and schema is resource.root:
             flag = schema.get("$recursiveAnchor")
             resource.recursive = flag is not None and flag.data is True

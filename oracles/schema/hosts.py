@@ -131,23 +131,19 @@ def _is_mail_domain(text: str, international: bool) -> bool:
 
 
 def _is_address_literal(text: str) -> bool:
-    """RFC 5321 section 4.1.3; leading zeros may stand in its IPv4 form, its `::` is two groups or more."""
+    """RFC 5321 section 4.1.3: an IPv4 quad, or a registered tag, of which there is one: IPv6."""
     tag, colon, rest = text.partition(":")
-    if not colon:
-        return _is_mail_ipv4(text)
-    if tag.lower() == "ipv6":
-        return _is_mail_ipv6(rest)
-    content = all("!" <= one <= "~" and one not in "[\\]" for one in rest)
-    return bool(tag and rest) and set(tag) <= _LETTER_DIGIT | {"-"} and tag[-1] != "-" and content
+    return _is_mail_ipv6(rest) if colon and tag.lower() == "ipv6" else _is_mail_ipv4(text)
 
 
 def _is_mail_ipv4(text: str) -> bool:
+    """RFC 5321 has its own numbers: leading zeros may stand in them."""
     parts = text.split(".")
     return len(parts) == 4 and all(is_digits(part) and len(part) <= 3 and int(part) <= 255 for part in parts)
 
 
 def _is_mail_ipv6(text: str) -> bool:
-    """Reduce to the common form: plain quads, and a gap that stands for at least two groups."""
+    """Reduce to the common form: a quad is two groups, and a gap stands for at least two."""
     head, colon, quad = text.rpartition(":")
     if "." in quad:
         if not _is_mail_ipv4(quad):

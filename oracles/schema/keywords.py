@@ -277,8 +277,8 @@ def _ref(frame: "Frame", argument: Value) -> None:
 def _dynamic_ref(frame: "Frame", argument: Value) -> None:
     target, anchor = frame.run.registry.resolve(frame.place.resource, argument.data)
     if target.resource.dynamic_anchors.get(anchor) is target.value:
-        outer = [scope.dynamic_anchors[anchor] for scope in frame.scope if anchor in scope.dynamic_anchors]
-        target = frame.run.registry.place(outer[0]) if outer else target
+        outer = next(scope for scope in (*frame.scope, target.resource) if anchor in scope.dynamic_anchors)
+        target, _ = frame.run.registry.resolve(outer, "#" + anchor)
     frame.outcome.absorb(frame.follow(target))
 
 

@@ -111,7 +111,8 @@ class Run:
             if not place.value.data:
                 outcome.failures.append(Failure(pointer(path), place.location(), "false"))
             return outcome
-        if not scope or scope[-1] is not place.resource:
+        # The outermost resource wins in a dynamic scope, so a second entry would change nothing.
+        if place.resource not in scope:
             scope = (*scope, place.resource)
         frame = Frame(self, place, value, path, scope, outcome)
         for name, argument in self._plan(place):
