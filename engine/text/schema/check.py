@@ -17,7 +17,7 @@ from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
 from engine.text.schema.source import INT64, KIND, Number, Value, walk_values
 from engine.text.schema.strings import search_language
 
-REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 IN_PLACE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
@@ -53,7 +53,7 @@ def check(document: Document, options: JsonOptions) -> list[Occurrence]:
                 seen.add(part.index)
                 waiting.append(part)
     reached = (document.positions[index] for index in sorted(seen))
-    _check_descent(document, [part for part in reached if not REFERENCES.isdisjoint(part.active)])
+    _check_descent(document, [part for part in reached if any(map(part.has, REFERENCES))])
     return ledger
 
 
