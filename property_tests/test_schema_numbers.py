@@ -115,9 +115,7 @@ def forms(coefficient, exponent):
 def dense(number):
     """Texts of up to 17 digits around a positive number, its binary64 neighbours and their middles."""
     value = float(min(number, LARGEST))
-    values = [value]
-    for _ in range(2):
-        values = [math.nextafter(values[0], 0), *values, math.nextafter(values[-1], math.inf)]
+    values = [math.nextafter(value, 0), value, math.nextafter(value, math.inf)]
     exact = [F(v) for v in values if math.isfinite(v)]
     for point in [number, *exact, *((a + b) / 2 for a, b in itertools.pairwise(exact))]:
         yield from around(point) if point > 0 else ()

@@ -6,6 +6,7 @@ in the set. Reading is monotone, so each bound is tightened to the middle betwee
 (ties go to the even one), and each excluded number takes with it all that is read as the same value.
 """
 
+import functools
 import math
 import sys
 from collections.abc import Iterable
@@ -37,6 +38,7 @@ def written_again(value: float) -> Fraction:
     return Fraction(repr(value))
 
 
+@functools.lru_cache(maxsize=4096)
 def _first(low: Fraction, is_open: bool) -> int | None:
     """The rank of the smallest decimal that keeps a lower bound; None if none does."""
     if low == 0 and not is_open:
@@ -52,6 +54,7 @@ def _first(low: Fraction, is_open: bool) -> int | None:
     return max(tightened, _rank_from(low, is_open)) if low > 0 else tightened
 
 
+@functools.lru_cache(maxsize=4096)
 def _last(high: Fraction | None, is_open: bool) -> int | None:
     """The rank of the largest decimal that keeps an upper bound; None if no positive one does."""
     if high is None:
