@@ -19,7 +19,7 @@ LIMITS: Mapping[str, int] = {
     "schema_depth": 256,  # values inside values of a schema
     "schema_positions": 50_000,  # schemas that the root reaches
     "schema_merges": 16_384,  # alternatives made in one reduction
-    "schema_rules": 50_000,  # rules of a lowered schema
+    "schema_rules": 10_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
     "number_characters": 1000,  # of one number in a schema
     "number_holes": 256,  # excluded ones in a set of numbers

@@ -47,6 +47,12 @@ LIMITS = LLParserLimits(
 )
 
 
+# Where all tokens of a slice fit, the library opens them at once; else it tries token by token (3 ms). As its
+# own slices, but without the two line separators: `.` of a pattern leaves these out.
+_SLICE_TEXT = r'[^"\\\x00-\x1F\x7F\x{2028}\x{2029}]'
+SLICES = (r"[\x20\x0A\x0D\x09]+", *(f"{_SLICE_TEXT}{count}" for count in ("{1,10}", "{1,30}", "+")))
+
+
 class LlguidanceMatcher:
     """One request's state in llguidance; the library's own matcher never sees an EOS id."""
 
@@ -133,6 +139,7 @@ class LlguidanceCore:
             TokenizerWrapper(_Tokens(tokens, special, vocabulary.eos_ids[0])),
             n_vocab=vocabulary.size,
             eos_token=list(vocabulary.eos_ids),
+            slices=list(SLICES),
         )
 
     def compile(self, grammar: Grammar) -> LlguidanceCompiled:

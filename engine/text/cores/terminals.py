@@ -27,12 +27,8 @@ def _character(character: str) -> str:
     return character if plain else f"\\x{{{ord(character):x}}}"
 
 
-@functools.lru_cache(maxsize=2048)
 def rust_regex(expr: Expr) -> str:
-    """An expression without references or token terminals as a pattern; groups do not capture.
-
-    Kept, because the terminals of JSON stand in every schema.
-    """
+    """An expression without references or token terminals as a pattern; groups do not capture."""
 
     def visit(node: Expr, parts: list[str]) -> str:
         match node:
@@ -54,14 +50,23 @@ def rust_regex(expr: Expr) -> str:
 TREE_NODES = 4000  # a larger expression is written with names for its shared parts
 
 
+@functools.lru_cache(maxsize=4096)
+def _plain_text(expr: Expr) -> str | None:
+    """An expression written out in full, None if that is too large; kept, because JSON's terminals come again."""
+    return f"/{rust_regex(expr)}/" if _is_small(expr) else None
+
+
 def terminal_text(expr: Expr, define: Callable[[str], str]) -> str:
     """A regular expression as the right side of a terminal.
 
     Shared parts are written again at every use, or, where that makes a huge text, once under a name that
     `define` gives to a text.
     """
-    if _is_small(expr):
-        return f"/{rust_regex(expr)}/"
+    if isinstance(expr, Bytes):
+        return "/" + "".join(map(_character, expr.data.decode())) + "/"
+    plain = _plain_text(expr)
+    if plain is not None:
+        return plain
     uses = Counter(id(part) for node in walk(expr) for part in children(node))
 
     def visit(node: Expr, parts: list[tuple[str, int]]) -> tuple[str, int]:

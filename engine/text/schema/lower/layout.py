@@ -4,6 +4,8 @@ A run of white space belongs to exactly one terminal, so that its bound holds an
 commas and colons carry both sides, brackets their inner side, and an empty pair is a terminal of its own.
 """
 
+import functools
+
 import attrs
 
 from engine.request import Whitespace
@@ -23,6 +25,7 @@ class Layout:
     inside: Expr  # after an opening bracket, before a closing one, or alone between them
 
     @classmethod
+    @functools.cache
     def of(cls, policy: Whitespace) -> "Layout":
         """The layout of a policy; `fixed` is the separators `, ` and `: ` exactly."""
         if policy is Whitespace.COMPACT:
@@ -32,14 +35,17 @@ class Layout:
         run = Repeat(SPACE, 0, LONGEST_RUN)
         return cls(seq([run, literal(","), run]), seq([run, literal(":"), run]), run)
 
+    @functools.cache  # noqa: B019 - there are three layouts
     def opening(self, bracket: str) -> Lexeme:
         """An opening bracket before a first member or item."""
         return Lexeme(seq([literal(bracket), self.inside]))
 
+    @functools.cache  # noqa: B019 - there are three layouts
     def closing(self, bracket: str) -> Lexeme:
         """A closing bracket after the last member or item."""
         return Lexeme(seq([self.inside, literal(bracket)]))
 
+    @functools.cache  # noqa: B019 - there are three layouts
     def empty(self, brackets: str) -> Lexeme:
         """Both brackets with nothing but white space between them."""
         return Lexeme(seq([literal(brackets[0]), self.inside, literal(brackets[1])]))
