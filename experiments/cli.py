@@ -25,14 +25,17 @@ COMMANDS = {
     "inspect": Command(
         "experiments.inspect", "what a grammar, regex or list of choices allows after a prefix"
     ),
+    "explain-schema": Command(
+        "experiments.explain_schema", "what becomes of a JSON Schema, and which keywords are served"
+    ),
     "faults": Command("experiments.faults.runner", "plant each known fault and show which check notices it"),
     "trace": Command("experiments.trace", "which gate or test proves which clause, and what is still open"),
 }
 
 EPILOG = """\
 start here:
-  counterproof verify --quick        every gate in under a minute
-  counterproof COMMAND --help        what a command takes
+  counterproof verify --quick           every gate in under a minute
+  counterproof COMMAND --help           what a command takes
 """
 
 
@@ -54,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _command_list() -> str:
-    return "\n".join(["commands:", *(f"  {name:<10}{COMMANDS[name].summary}" for name in COMMANDS), ""])
+    return "\n".join(["commands:", *(f"  {name:<16}{COMMANDS[name].summary}" for name in COMMANDS), ""])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

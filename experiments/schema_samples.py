@@ -1,0 +1,210 @@
+"""Sample members of a JSON grammar: seeded random walks over its rules that always end (short ones first).
+
+Every rule has a least cost, so a walk knows what must still come and spends only what is left of its budget.
+A terminal with further conditions is drawn again until it meets them, then asked of the automaton. Names that
+an object has already are not drawn again. Walks never choose white space.
+"""
+
+import random
+from collections.abc import Callable
+from functools import cached_property
+
+import attrs
+
+from engine.errors import LimitExceeded
+from engine.text import automaton
+from engine.text.expr import Alt, Bytes, Chars, Expr, Grammar, Lexeme, Ref, Repeat, Seq, fold
+from engine.text.lengths import length_range
+from engine.text.schema.lower.layout import LONGEST_RUN, SPACE
+
+WHITE_SPACE = Repeat(SPACE, 0, LONGEST_RUN)
+INFINITE = 10**9
+BUDGETS = (0, 40, 160)  # characters beyond the shortest member
+TRIES = 60  # draws of one terminal; walks for one sample
+MORE = 8  # characters that a terminal may take beyond its shortest member
+REPEATS = 3  # rounds beyond the least that a repetition may take
+READABLE = ((0x61, 0x7A), (0x30, 0x39), (0x41, 0x5A), (0x20, 0x7E))
+
+
+@attrs.frozen
+class NoSample(Exception):
+    """No member was found in time: a terminal's conditions are too hard to meet by drawing."""
+
+
+def samples(grammar: Grammar, seed: int = 0, budgets: tuple[int, ...] = BUDGETS) -> list[str]:
+    """Different members of a JSON grammar, the shortest first; fewer than budgets where there are few."""
+    walker = _Walker(grammar, random.Random(seed))
+    found: dict[str, None] = {}
+    for budget in budgets:
+        for _ in range(TRIES):
+            try:
+                text = walker.text(budget)
+            except NoSample:
+                break
+            if text not in found:
+                found[text] = None
+                break
+    return sorted(found, key=len)
+
+
+class _Walker:
+    def __init__(self, grammar: Grammar, rng: random.Random) -> None:
+        self._grammar = grammar
+        self._rng = rng
+
+    @cached_property
+    def _costs(self) -> dict[str, int]:
+        """The least cost of each rule: its shortest text, and one for each rule on the way."""
+        costs = dict.fromkeys(self._grammar.rules, INFINITE)
+        changed = True
+        while changed:
+            changed = False
+            for name in reversed(self._grammar.rules):
+                cost = self._cost(self._grammar.rules[name], costs)
+                if cost < costs[name]:
+                    costs[name], changed = cost, True
+        return costs
+
+    def _cost(self, expr: Expr, costs: dict[str, int]) -> int:
+        return fold(expr, lambda node, parts: _least(node, parts, costs))
+
+    def text(self, budget: int) -> str:
+        """One member. Raises NoSample."""
+        writer = _Writer()
+        stack: list[Expr] = [Ref(self._grammar.root)]
+        slack = budget
+        while stack:
+            node = stack.pop()
+            match node:
+                case Ref(name):
+                    stack.append(self._grammar.rules[name])
+                case Seq(items):
+                    stack += reversed(items)
+                case Alt(items):
+                    chosen, spent = self._choose(items, slack)
+                    stack.append(chosen)
+                    slack -= spent
+                case Repeat(body, low, high):
+                    cost = max(1, self._cost(body, self._costs))
+                    more = self._more(low, high, slack // cost)
+                    stack += [body] * (low + more)
+                    slack -= more * cost
+                case Lexeme():
+                    follows = stack[-1] if stack else None
+                    slack -= writer.add(node, follows, lambda lexeme, ok: self._draw(lexeme, slack, ok))
+                case _:
+                    raise AssertionError(f"no part of a JSON grammar: {node!r}")
+        return "".join(writer.parts)
+
+    def _choose(self, options: tuple[Expr, ...], slack: int) -> tuple[Expr, int]:
+        """An option that can be afforded, and what it costs beyond the cheapest."""
+        costs = [self._cost(option, self._costs) for option in options]
+        least = min(costs)
+        open_ones = [(o, c - least) for o, c in zip(options, costs, strict=True) if c - least <= max(slack, 0)]
+        return self._rng.choice(open_ones)
+
+    def _more(self, low: int, high: int | None, affordable: int) -> int:
+        most = min(REPEATS, affordable, INFINITE if high is None else high - low)
+        return self._rng.randint(0, most) if most > 0 else 0
+
+    def _draw(self, lexeme: Lexeme, slack: int, is_open: Callable[[str], bool]) -> str:
+        """A member of a terminal that is open. Raises NoSample."""
+        for attempt in range(TRIES):
+            text = self._regular(lexeme.body, min(MORE, max(slack, attempt // 4)))
+            if is_open(text) and _meets(lexeme, text):
+                return text
+        try:
+            found = automaton.shortest_member((lexeme.body, *lexeme.also), lexeme.never)
+        except LimitExceeded:
+            found = None
+        if found is None or not is_open(found):
+            raise NoSample
+        return found
+
+    def _regular(self, body: Expr, slack: int) -> str:
+        parts: list[str] = []
+        stack = [body]
+        while stack:
+            node = stack.pop()
+            match node:
+                case Bytes(data):
+                    parts.append(data.decode())
+                case Chars():
+                    parts.append(self._character(node))
+                case Seq(items):
+                    stack += reversed(items)
+                case Alt(items):
+                    plain = [item for item in items if isinstance(item, Chars) and _readable(item)]
+                    chosen, spent = self._choose(tuple(plain) or items, slack)
+                    stack.append(chosen)
+                    slack -= spent
+                case Repeat(part, low, high) if node != WHITE_SPACE:
+                    cost = max(1, self._cost(part, {}))
+                    most = min(slack // cost, INFINITE if high is None else high - low)
+                    more = self._rng.randint(0, most) if most > 0 else 0
+                    stack += [part] * (low + more)
+                    slack -= more * cost
+        return "".join(parts)
+
+    def _character(self, characters: Chars) -> str:
+        low, high = self._rng.choice(_readable(characters) or list(characters.ranges))
+        return chr(self._rng.randint(low, high))
+
+
+def _least(node: Expr, parts: list[int], costs: dict[str, int]) -> int:
+    match node:
+        case Bytes(data):
+            return len(data)
+        case Seq():
+            return min(INFINITE, sum(parts))
+        case Alt():
+            return min(parts, default=INFINITE)
+        case Repeat(_, low, _):
+            return min(INFINITE, low * parts[0]) if low else 0
+        case Ref(name):
+            return min(INFINITE, costs[name] + 1)
+        case Lexeme(body):
+            return max(1, length_range(body)[0])
+    return 1
+
+
+def _readable(characters: Chars) -> list[tuple[int, int]]:
+    """The letters of a class; else its digits, and so on; empty for none that every terminal shows."""
+    for first, last in READABLE:
+        found = [(max(low, first), min(high, last)) for low, high in characters.ranges]
+        kept = [pair for pair in found if pair[0] <= pair[1]]
+        if kept:
+            return kept
+    return []
+
+
+def _meets(lexeme: Lexeme, text: str) -> bool:
+    inside = all(automaton.matches(part, text) for part in lexeme.also)
+    return inside and not any(automaton.matches(part, text) for part in lexeme.never)
+
+
+class _Writer:
+    """The text so far, and the names of each open object."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self._open: list[set[str]] = []
+
+    def add(self, lexeme: Lexeme, follows: Expr | None, draw: Callable[..., str]) -> int:
+        """Draw a terminal and add it; returns how much longer than its shortest member it is."""
+        is_name = isinstance(follows, Lexeme) and automaton.matches(follows.body, _colon(follows))
+        used = self._open[-1] if is_name and self._open else set()
+        text = draw(lexeme, lambda found: found not in used)
+        if is_name:
+            used.add(text)
+        elif text == "{":
+            self._open.append(set())
+        elif text == "}":
+            self._open.pop()
+        self.parts.append(text)
+        return len(text) - max(1, length_range(lexeme.body)[0])
+
+
+def _colon(lexeme: Lexeme) -> str:
+    return ": " if length_range(lexeme.body) == (2, 2) else ":"
+
