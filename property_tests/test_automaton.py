@@ -1,7 +1,9 @@
 """Questions about strings under several conditions, against brute force over small alphabets."""
 
+import functools
 import itertools
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import assume, given, settings
@@ -218,6 +220,27 @@ def test_hostile_questions_end_soon(name):
     except LimitExceeded as error:
         assert error.limit in ("automaton_states", "automaton_work")  # noqa: PT017
     assert time.process_time() - begin < 5  # seconds; a second or two on a free core
+
+
+def test_answers_and_refusals_are_kept():
+    question = tuple(map(search_language, HOSTILE["nested"][0])), ()
+    errors = []
+    for _ in range(50):
+        begin = time.process_time()
+        with pytest.raises(LimitExceeded) as caught:
+            automaton.shortest_member(*question)
+        errors.append(caught.value)
+    assert time.process_time() - begin < 0.05  # seconds, for the last of them
+    assert len(set(errors)) == 1
+
+
+@pytest.mark.clause("JSON-13")
+def test_many_threads_may_ask_about_one_expression():
+    language = search_language("^(ab{1,40}c?){3,30}$")
+    asked = ["abbc" * n + "ab" * m for n in range(20) for m in range(20)]
+    expected = [3 <= n + m <= 30 for n in range(20) for m in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(functools.partial(automaton.matches, language), asked)) == expected
 
 
 @pytest.mark.clause("JSON-13")

@@ -7,8 +7,10 @@ bound every search: LimitExceeded (kind unsupported_json_schema), never a guess.
 """
 
 import functools
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
 
 import attrs
 
@@ -34,7 +36,30 @@ PREFERRED = [(0x61, 0x7A), (0x30, 0x39), (0x41, 0x5A), (0x21, 0x7E), (0x20, 0x20
 SMALL_STATES, SMALL_WORK = 500, 10_000  # what is spent on a question that may stay open
 MANY_NODES = 500  # how far `members` counts before it asks which nodes lead to a member
 
-cached = functools.lru_cache(maxsize=4096)
+_one_at_a_time = threading.Lock()  # for machines that outlive a question
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def cached(function: Callable[P, T]) -> Callable[P, T]:
+    """Keep answers, and also that a question passes a limit: that is what takes long to find."""
+
+    @functools.lru_cache(maxsize=4096)
+    def outcome(*args: P.args, **kwargs: P.kwargs) -> T | LimitExceeded:
+        try:
+            return function(*args, **kwargs)
+        except LimitExceeded as error:
+            return error.with_traceback(None)
+
+    @functools.wraps(function)
+    def answer(*args: P.args, **kwargs: P.kwargs) -> T:
+        found = outcome(*args, **kwargs)  # type: ignore[arg-type]
+        if isinstance(found, LimitExceeded):
+            raise attrs.evolve(found)
+        return found
+
+    answer.cache_clear = outcome.cache_clear  # type: ignore[attr-defined]
+    return answer
 
 
 @attrs.frozen
@@ -148,15 +173,16 @@ def _outgrows(question: _Question) -> bool:
 
 def matches(expr: Expr, text: str) -> bool:
     """Whether the whole text is a member; text with a surrogate never is. Raises LimitExceeded."""
-    machine, classes = _machine(expr)
-    machine.budget.work = 0
-    state = machine.start
-    for character in text:
-        code = classes.of_code(ord(character))
-        state = next((target for mask, target in machine.moves(state) if mask & code), DEAD)
-        if state == DEAD:
-            return False
-    return machine.accepts(state)
+    machine = _machine(expr)
+    with _one_at_a_time:
+        machine.budget.work = 0
+        state = machine.start
+        for character in text:
+            code = machine.classes.of_code(ord(character))
+            state = next((target for mask, target in machine.moves(state) if mask & code), DEAD)
+            if state == DEAD:
+                return False
+        return machine.accepts(state)
 
 
 @cached
@@ -168,7 +194,9 @@ def check_overlap(expr: Expr) -> None:
     """
     enough = LIMITS["string_overlap"] + 1
     if fold(expr, _count_product) >= enough and sum(isinstance(node, Repeat) for node in walk(expr)) > 1:
-        check_limit("string_overlap", _machine(expr)[0].overlap(enough), KIND)
+        with _one_at_a_time:
+            readings = _machine(expr).overlap(enough)
+        check_limit("string_overlap", readings, KIND)
 
 
 def _count_product(node: Expr, parts: list[int]) -> int:
@@ -178,9 +206,9 @@ def _count_product(node: Expr, parts: list[int]) -> int:
 
 
 @functools.lru_cache(maxsize=512)
-def _machine(expr: Expr) -> tuple[Machine, Classes]:
-    classes = Classes([expr])
-    return Machine(expr, classes, Budget()), classes
+def _machine(expr: Expr) -> Machine:
+    """The states of an expression, kept for the next text; to be used under the lock."""
+    return Machine(expr, Classes([expr]), Budget())
 
 
 class _Product:
