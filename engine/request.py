@@ -45,9 +45,7 @@ class Whitespace(enum.StrEnum):
 class JsonOptions:
     """How JSON text and schemas are read; part of a constraint's identity."""
 
-    unknown_keywords: UnknownKeywords = attrs.field(
-        default=UnknownKeywords.REFUSE, converter=UnknownKeywords
-    )
+    unknown_keywords: UnknownKeywords = attrs.field(default=UnknownKeywords.REFUSE, converter=UnknownKeywords)
     formats: Formats = attrs.field(default=Formats.REFUSE, converter=Formats)
     whitespace: Whitespace = attrs.field(default=Whitespace.BOUNDED, converter=Whitespace)
 
@@ -80,9 +78,7 @@ class OutputConstraint:
         Raises RequestError for a source that is not text, or an unknown option.
         """
         options = _options(unknown_keywords=unknown_keywords, formats=formats, whitespace=whitespace)
-        return cls(
-            ConstraintKind.JSON_SCHEMA, _text(source, ErrorKind.INVALID_JSON_SCHEMA), options=options
-        )
+        return cls(ConstraintKind.JSON_SCHEMA, _text(source, ErrorKind.INVALID_JSON_SCHEMA), options=options)
 
     @classmethod
     def grammar(cls, source: str) -> "OutputConstraint":

@@ -9,6 +9,7 @@ import torch
 from engine.errors import CoreFault, ErrorKind, IntegrityError, LimitExceeded, RequestError
 from engine.request import CacheOutcome, ConstraintKind, OutputConstraint
 from engine.text import compiler as module
+from engine.text import sources
 from engine.text.compiler import ConstraintCompiler
 from engine.text.cores.select import CORE_NAMES
 from engine.text.vocabulary import toy_vocabulary
@@ -44,8 +45,8 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch):
     def install(*held):
-        found = Gate(module.regex_grammar, held)
-        monkeypatch.setattr(module, "regex_grammar", found)
+        found = Gate(sources.regex_grammar, held)
+        monkeypatch.setattr(sources, "regex_grammar", found)
         return found
 
     return install
@@ -162,7 +163,7 @@ def test_remembered_refusals_are_bounded(monkeypatch, gate):
 
 def test_an_engine_fault_is_not_remembered(monkeypatch):
     compiler = ConstraintCompiler(VOCABULARY)
-    monkeypatch.setattr(module, "regex_grammar", lambda pattern: (_ for _ in ()).throw(CoreFault("planted")))
+    monkeypatch.setattr(sources, "regex_grammar", lambda pattern: (_ for _ in ()).throw(CoreFault("planted")))
     with pytest.raises(CoreFault):
         compiler.compile(DIGITS)
     monkeypatch.undo()
@@ -276,13 +277,12 @@ def test_the_core_that_is_asked_for_compiles_and_matches(core):
 @pytest.mark.parametrize(
     ("constraint", "kind"),
     [
-        (OutputConstraint(ConstraintKind.JSON_SCHEMA, "{}"), ErrorKind.UNSUPPORTED_JSON_SCHEMA),
-        (OutputConstraint(ConstraintKind.JSON_OBJECT), ErrorKind.UNSUPPORTED_JSON_SCHEMA),
+        (OutputConstraint(ConstraintKind.JSON_SCHEMA, "{}", ("a",)), ErrorKind.UNSUPPORTED_JSON_SCHEMA),
         (OutputConstraint(ConstraintKind.CHOICE, "a", ("a",)), ErrorKind.INVALID_CHOICE),
         (OutputConstraint(ConstraintKind.REGEX, "a", ("a",)), ErrorKind.INVALID_REGEX),
     ],
 )
-def test_a_kind_without_a_parser_or_with_both_sources_is_refused(constraint, kind):
+def test_a_constraint_with_both_sources_is_refused(constraint, kind):
     with pytest.raises(RequestError) as refused:
         ConstraintCompiler(toy_vocabulary()).compile(constraint)
     assert refused.value.kind == kind
@@ -293,3 +293,59 @@ def test_a_list_past_the_limit_is_refused_before_it_gets_a_key():
     with pytest.raises(LimitExceeded):
         compiler.compile(OutputConstraint.choice([str(number) for number in range(100_000)]))
     assert compiler.counts.failed == 0
+
+
+SPELLINGS = (
+    '{"type":"object","properties":{"a":{"const":"x"},"b":{"const":1}},"additionalProperties":false}',
+    '{ "type": "object",\n"properties": {"\\u0061": {"const": "x"}, "b": {"const": 1}}'
+    ', "additionalProperties": false}',
+)
+
+
+@pytest.mark.clause("CACHE-4", "SERV-12")
+def test_a_schema_in_another_spelling_is_found_by_its_parsed_form():
+    compiler = ConstraintCompiler(VOCABULARY)
+    first, outcome = compiler.compile(OutputConstraint.json_schema(SPELLINGS[0]))
+    again, found = compiler.compile(OutputConstraint.json_schema(SPELLINGS[1]))
+    assert (outcome, found) == (CacheOutcome.BUILT, CacheOutcome.HIT) and again is first
+    assert compiler.counts.built == 1 and compiler.counts.hits == 1
+    assert compiler.compile(OutputConstraint.json_schema(SPELLINGS[1])) == (first, CacheOutcome.HIT)
+
+
+@pytest.mark.clause("CACHE-4", "CACHE-10")
+def test_a_hit_on_the_source_bytes_parses_nothing(monkeypatch):
+    compiler = ConstraintCompiler(VOCABULARY)
+    for source in SPELLINGS:
+        compiler.compile(OutputConstraint.json_schema(source))
+    monkeypatch.setattr(module, "parsed", None)
+    for source in SPELLINGS:
+        assert compiler.compile(OutputConstraint.json_schema(source))[1] is CacheOutcome.HIT
+
+
+@pytest.mark.clause("CACHE-2", "CACHE-4", "SERV-12")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {
+            "source": '{"type":"object","properties":{"b":{"const":1},"a":{"const":"x"}},'
+            '"additionalProperties":false}'
+        },
+        {"source": SPELLINGS[0].replace(":1}", ":1.0}")},
+        {"whitespace": "compact"},
+        {"whitespace": "fixed"},
+        {"unknown_keywords": "annotate"},
+        {"formats": "assert"},
+    ],
+)
+def test_member_order_spelling_of_numbers_and_options_are_part_of_the_key(other):
+    compiler = ConstraintCompiler(VOCABULARY)
+    first, _ = compiler.compile(OutputConstraint.json_schema(SPELLINGS[0]))
+    second, outcome = compiler.compile(OutputConstraint.json_schema(**{"source": SPELLINGS[0], **other}))
+    assert outcome is CacheOutcome.BUILT and second.key != first.key
+
+
+@pytest.mark.clause("CACHE-11", "CACHE-4")
+def test_a_form_that_was_evicted_is_built_again_from_either_spelling():
+    compiler = ConstraintCompiler(VOCABULARY, cache_bytes=1)
+    for source in (*SPELLINGS, *SPELLINGS):
+        assert compiler.compile(OutputConstraint.json_schema(source))[1] is CacheOutcome.BUILT

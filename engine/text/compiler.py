@@ -1,9 +1,10 @@
 """One compiled grammar per equal request, built once and kept within a byte budget (contract 2, CACHE).
 
-A request's key is its kind, source, framing, forced core, the vocabulary's fingerprint and both cores'
-versions. A hit parses nothing. On a miss one caller builds while equal callers wait; at most
-`max_cold_builds` different keys build at once, hits and waiters take no slot, and no lock is held while
-building. Refused sources are remembered and refused again in the same words. Evicted objects keep working.
+A request's key is its kind, source, options, framing, forced core, the vocabulary's fingerprint and both
+cores' versions. A hit parses nothing; a schema that is only spelled another way is found by its parsed form.
+On a miss one caller builds while equal callers wait; at most `max_cold_builds` different keys build at once,
+hits and waiters take no slot, and no lock is held while building. Refused sources are remembered and refused
+again in the same words. Evicted objects keep working.
 """
 
 import gc
@@ -15,29 +16,21 @@ from functools import cached_property
 
 import attrs
 
-from engine.errors import ErrorKind, IntegrityError, RequestError
+from engine.errors import IntegrityError, RequestError
 from engine.request import CacheOutcome, ConstraintKind, OutputConstraint
-from engine.text.choice import choice_grammar, normalized_choices
+from engine.text.choice import normalized_choices
 from engine.text.cores import llguidance_core, xgrammar_core
 from engine.text.cores.base import CompiledCore, Core
 from engine.text.cores.select import LLGUIDANCE, XGRAMMAR_DYNAMIC, plan
-from engine.text.gbnf import parse_gbnf
 from engine.text.matcher import Matcher
-from engine.text.regex import regex_grammar
-from engine.text.rules import Grammar, trim
-from engine.text.schema.grammar import object_grammar, schema_grammar
+from engine.text.rules import Grammar
 from engine.text.schema.names_index import NamesIndex, names_index
 from engine.text.schema.unique_names import UniqueNames
+from engine.text.sources import ERROR_KINDS, Parsed, grammar_of, parsed
 from engine.text.vocabulary import Vocabulary
 
-ERROR_KINDS = {
-    ConstraintKind.GRAMMAR: ErrorKind.INVALID_GRAMMAR,
-    ConstraintKind.CHOICE: ErrorKind.INVALID_CHOICE,
-    ConstraintKind.REGEX: ErrorKind.INVALID_REGEX,
-    ConstraintKind.JSON_OBJECT: ErrorKind.INVALID_JSON_SCHEMA,
-    ConstraintKind.JSON_SCHEMA: ErrorKind.INVALID_JSON_SCHEMA,
-}
 FAILURES_KEPT = 1024
+FORMS_KEPT = 4096
 
 
 @attrs.frozen(eq=False)
@@ -85,6 +78,7 @@ class _Build:
     def __init__(self) -> None:
         self.done = threading.Event()
         self.result: CompiledConstraint | BaseException | None = None
+        self.found = False  # the parsed form was kept already: nothing was built
 
 
 class ConstraintCompiler:
@@ -98,8 +92,9 @@ class ConstraintCompiler:
         self._cores = _Cores(vocabulary)
         self._cache_bytes = cache_bytes
         self._slots = threading.BoundedSemaphore(max_cold_builds)
-        self._lock = threading.Lock()  # guards the four tables below, never held while building
+        self._lock = threading.Lock()  # guards the tables below, never held while building
         self._kept: OrderedDict[str, CompiledConstraint] = OrderedDict()
+        self._forms: OrderedDict[str, str] = OrderedDict()  # the key of a source to that of its parsed form
         self._failures: OrderedDict[str, RequestError] = OrderedDict()
         self._building: dict[str, _Build] = {}
 
@@ -119,10 +114,8 @@ class ConstraintCompiler:
         _check_entry(constraint)
         key = self._key(constraint, framing, core)
         with self._lock:
-            kept = self._kept.get(key)
+            kept = self._hit(self._forms.get(key, key))
             if kept is not None:
-                self._kept.move_to_end(key)
-                self.counts.hits += 1
                 return kept, CacheOutcome.HIT
             failure = self._failures.get(key)
             if failure is not None:
@@ -133,19 +126,35 @@ class ConstraintCompiler:
             if build is None:
                 build = self._building[key] = _Build()
         if mine:
-            self._run(build, key, constraint, core)
+            self._run(build, key, constraint, framing, core)
         return self._outcome(build, mine)
 
-    def _run(self, build: _Build, key: str, constraint: OutputConstraint, core: str | None) -> None:
+    def _hit(self, key: str) -> CompiledConstraint | None:
+        """What is kept under a key, counted and made the youngest; the caller holds the lock."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+            self.counts.hits += 1
+        return kept
+
+    def _run(
+        self, build: _Build, key: str, constraint: OutputConstraint, framing: str, core: str | None
+    ) -> None:
         try:
             with self._slots:
-                build.result = self._build(key, constraint, core)
+                source = parsed(constraint)
+                form = self._key(source.constraint, framing, core)
+                with self._lock:
+                    build.result = self._hit(form) if form != key else None
+                build.found = build.result is not None
+                if not build.found:
+                    build.result = self._build(form, source, core)
         except BaseException as error:
             build.result = error
         with self._lock:
             del self._building[key]
             if isinstance(build.result, CompiledConstraint):
-                self._keep(build.result)
+                self._keep(build.result, key)
             elif isinstance(build.result, RequestError):
                 self._remember(key, build.result)
         build.done.set()
@@ -155,46 +164,41 @@ class ConstraintCompiler:
         if isinstance(build.result, CompiledConstraint):
             with self._lock:
                 self.counts.waited += not mine
-            return build.result, CacheOutcome.BUILT if mine else CacheOutcome.WAITED
+            if not mine:
+                return build.result, CacheOutcome.WAITED
+            return build.result, CacheOutcome.HIT if build.found else CacheOutcome.BUILT
         assert build.result is not None, "a build that is done has a result"
         raise build.result.with_traceback(None)
 
-    def _build(self, key: str, constraint: OutputConstraint, core: str | None) -> CompiledConstraint:
+    def _build(self, key: str, source: Parsed, core: str | None) -> CompiledConstraint:
         begin = time.perf_counter()
-        grammar, has_free_names = self._parse(constraint)
-        chosen = plan(grammar, self.vocabulary, ERROR_KINDS[constraint.kind], forced=core)
+        lowered = grammar_of(source, self.vocabulary)
+        kind = ERROR_KINDS[source.constraint.kind]
+        chosen = plan(lowered.grammar, self.vocabulary, kind, forced=core)
         try:
             compiled = self._cores.get(chosen.core_name).compile(chosen.grammar)
         except RequestError as error:  # a core knows no kinds of sources
-            raise attrs.evolve(error, kind=ERROR_KINDS[constraint.kind]) from None
+            raise attrs.evolve(error, kind=kind) from None
         return CompiledConstraint(
             key=key,
             core_name=chosen.core_name,
             vocabulary_fingerprint=self.vocabulary.fingerprint,
-            grammar=grammar,
+            grammar=lowered.grammar,
             nbytes=compiled.nbytes,
             compile_seconds=time.perf_counter() - begin,
             core=compiled,
             vocab_size=self.vocabulary.size,
-            names=names_index(self.vocabulary) if has_free_names else None,
+            names=names_index(self.vocabulary) if lowered.has_free_names else None,
         )
 
-    def _parse(self, constraint: OutputConstraint) -> tuple[Grammar, bool]:
-        """The source's trimmed grammar, and whether it has objects whose members' names are free."""
-        if constraint.kind is ConstraintKind.GRAMMAR:
-            return trim(parse_gbnf(constraint.source, self.vocabulary)), False
-        if constraint.kind is ConstraintKind.CHOICE:
-            return trim(choice_grammar(constraint.choices), kind=ErrorKind.INVALID_CHOICE), False
-        if constraint.kind is ConstraintKind.REGEX:
-            return trim(regex_grammar(constraint.source), kind=ErrorKind.INVALID_REGEX), False
-        if constraint.kind is ConstraintKind.JSON_OBJECT:
-            lowered = object_grammar(constraint.options)
-        else:
-            lowered = schema_grammar(constraint.source, constraint.options)
-        grammar = lowered.grammar if lowered.is_trimmed else trim(lowered.grammar)
-        return grammar, lowered.has_free_names
-
-    def _keep(self, compiled: CompiledConstraint) -> None:
+    def _keep(self, compiled: CompiledConstraint, key: str) -> None:
+        """Keep a result under the key of its parsed form, which its source's key leads to."""
+        if key != compiled.key:
+            self._forms[key] = compiled.key
+            if len(self._forms) > FORMS_KEPT:
+                self._forms.popitem(last=False)
+        if compiled.key in self._kept:
+            return
         self.counts.built += 1
         if compiled.nbytes > self._cache_bytes:
             self.counts.evicted_as_oversize += 1

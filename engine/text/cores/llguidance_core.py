@@ -41,16 +41,21 @@ MARKER = b"\xff"  # the library spells a token number in a grammar with it; no t
 STUCK = "NoExtensionBias"  # how the library calls a state that no token of the vocabulary continues
 MATCHER_BYTES = 256 * 1024  # a matcher's lexer and parser at the start; the library reports no size
 NESTING = 32
+MOST_SYMBOLS = 65_525
 STEP_FUEL = 2_000_000  # what one mask may cost in the lexer, in the library's own unit
 LIMITS = LLParserLimits(
     max_items_in_row=50_000, initial_lexer_fuel=2_000_000, step_lexer_fuel=STEP_FUEL, step_max_items=500_000
 )
 
 
-# Where all tokens of a slice fit, the library opens them at once; else it tries token by token (3 ms). As its
-# own slices, but without the two line separators: `.` of a pattern leaves these out.
+# Where all tokens of a slice fit, the library opens them at once; else it tries token by token (3 ms). Beside
+# its own slices there are such without the two line separators: `.` of a pattern leaves these out.
 _SLICE_TEXT = r'[^"\\\x00-\x1F\x7F\x{2028}\x{2029}]'
-SLICES = (r"[\x20\x0A\x0D\x09]+", *(f"{_SLICE_TEXT}{count}" for count in ("{1,10}", "{1,30}", "+")))
+SLICES = (
+    r"[\x20\x0A\x0D\x09]+",
+    *(f"{_SLICE_TEXT}{count}" for count in ("{1,10}", "{1,30}", "+")),
+    r'[^"\\\x00-\x1F\x7F]+',
+)
 
 
 class LlguidanceMatcher:
@@ -148,7 +153,7 @@ class LlguidanceCore:
         text = LLMatcher.grammar_from_lark(source)
         pristine = LLMatcher(self.tokenizer, text, log_level=0, limits=LIMITS)
         if pristine.is_error():
-            raise CoreFault(f"llguidance failed to compile a grammar: {_first_line(pristine.get_error())}")
+            raise _compile_error(pristine.get_error())
         self._require_first_mask(pristine.deep_copy())
         return LlguidanceCompiled(pristine, source, self._domain)
 
@@ -166,6 +171,21 @@ class LlguidanceCore:
                 value=STEP_FUEL + 1,
                 maximum=STEP_FUEL,
             )
+
+
+def _compile_error(message: str) -> Exception:
+    """The library's failure; a grammar past its number of symbols is the caller's."""
+    if "grammar.symbols.len()" not in message:
+        return CoreFault(f"llguidance failed to compile a grammar: {_first_line(message)}")
+    return LimitExceeded(
+        ErrorKind.INVALID_GRAMMAR,
+        "the grammar has too many symbols",
+        found="more than the core can number",
+        allowed=f"at most {MOST_SYMBOLS}",
+        limit="grammar_symbols",
+        value=MOST_SYMBOLS + 1,
+        maximum=MOST_SYMBOLS,
+    )
 
 
 def _by_number(data: bytes, token_id: int) -> bytes:

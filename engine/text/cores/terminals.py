@@ -52,7 +52,7 @@ TREE_NODES = 4000  # a larger expression is written with names for its shared pa
 
 @functools.lru_cache(maxsize=4096)
 def _plain_text(expr: Expr) -> str | None:
-    """An expression written out in full, None if that is too large; kept, because JSON's terminals come again."""
+    """An expression written out in full, None if too large; kept, because JSON's terminals come again."""
     return f"/{rust_regex(expr)}/" if _is_small(expr) else None
 
 

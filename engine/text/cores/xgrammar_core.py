@@ -144,7 +144,7 @@ class XgrammarCore:
 
 
 def _without_lexemes(grammar: Grammar) -> Grammar:
-    """Every lexeme as its regular expression: this library needs no longest match. Raises RefusedConstruct."""
+    """Every lexeme as its expression: this library needs no longest match. Raises RefusedConstruct."""
 
     def visit(node: Expr, parts: list[Expr]) -> Expr:
         if isinstance(node, Seq | Alt):

@@ -12,7 +12,7 @@ from engine.errors import RefusedConstruct, RequestError, SyntaxFault
 from engine.request import Formats, JsonOptions, UnknownKeywords
 from engine.text.limits import check_limit
 from engine.text.schema.formats import REFUSED_FORMATS, format_language
-from engine.text.schema.keywords import KEYWORDS, TYPES, Role, Shape, find, shape_in
+from engine.text.schema.keywords import CONTENT, KEYWORDS, TYPES, Dialect, Role, Shape, find, shape_in
 from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
 from engine.text.schema.source import INT64, KIND, Number, Value, walk_values
 from engine.text.schema.strings import search_language
@@ -91,9 +91,12 @@ def _in_place(document: Document, schema: Schema) -> Iterator[Schema]:
 
 
 def _is_reached(schema: Schema, keyword: str) -> bool:
-    return keyword not in ("$defs", "definitions", "unevaluatedItems", "unevaluatedProperties") and schema.has(
-        keyword
-    )
+    return keyword not in (
+        "$defs",
+        "definitions",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    ) and schema.has(keyword)
 
 
 def _check_schema(schema: Schema, options: JsonOptions) -> Iterator[Occurrence]:
@@ -112,6 +115,8 @@ def _check_schema(schema: Schema, options: JsonOptions) -> Iterator[Occurrence]:
             raise _refusal(schema, keyword, f"the keyword is not served: {row.reason}", keyword, "")
         _check_argument(schema, keyword, argument, shape_in(keyword, schema.dialect))
         fate = _check_format(schema, argument, options) if keyword == "format" else str(row.role)
+        if keyword in CONTENT and schema.dialect is Dialect.DRAFT_7:
+            _check_content(schema, keyword, options)
         yield Occurrence(schema, keyword, fate)
 
 
@@ -140,6 +145,13 @@ def _check_format(schema: Schema, name: str, options: JsonOptions) -> str:
     if options.unknown_keywords is UnknownKeywords.ANNOTATE:
         return "annotation (unknown format)"
     raise _refusal(schema, "format", "the format is unknown", name, "unknown_keywords=annotate ignores it")
+
+
+def _check_content(schema: Schema, keyword: str, options: JsonOptions) -> None:
+    """Draft 7 lets an implementation assert what a string contains; later drafts do not."""
+    if options.formats is not Formats.ANNOTATE:
+        message = "what a string contains is not enforced, and draft 7 lets it be an assertion"
+        raise _refusal(schema, keyword, message, keyword, "formats=annotate ignores it")
 
 
 def _refusal(schema: Schema, keyword: str, message: str, found: str, allowed: str) -> RefusedConstruct:
@@ -185,7 +197,9 @@ def _check_values(schema: Schema, keyword: str, argument: Value) -> None:
         where = f"{keyword}{pointer}".replace("~1", "/")
         is_integer = part.is_integer_text
         if is_integer and not INT64[0] <= part.value <= INT64[1]:
-            raise _refusal(schema, where, "an integer is past 64 bits", part.text, "integers of 64 bits, signed")
+            raise _refusal(
+                schema, where, "an integer is past 64 bits", part.text, "integers of 64 bits, signed"
+            )
         _check_exact(schema, where, part)
 
 
@@ -214,7 +228,6 @@ def _are_names(value: Value) -> bool:
 def _are_types(value: Value) -> bool:
     names = value if isinstance(value, list) else [value]
     return bool(names) and _are_names(names) and set(names) <= set(TYPES)
-
 
 
 def _is_schema(value: Value) -> bool:

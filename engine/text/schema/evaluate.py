@@ -164,7 +164,9 @@ class Evaluator:
         document = self._document
         if keyword == "additionalProperties":
             child = document.child(schema, keyword)
-            return all(self.schema(child, part) for name, part in value.items() if is_additional(schema, name))
+            return all(
+                self.schema(child, part) for name, part in value.items() if is_additional(schema, name)
+            )
         return all(
             self.schema(document.child(schema, keyword, key), part)
             for key in schema.value[keyword]
@@ -224,15 +226,19 @@ def _number(test: Callable[[Fraction, Fraction], bool]) -> Callable[..., bool]:
 
 def _low(evaluator: Evaluator, schema: Schema, bound: Number, value: Value) -> bool:
     flag = schema.dialect is Dialect.DRAFT_4 and schema.get("exclusiveMinimum") is True
-    return not isinstance(value, Number) or value.value > bound.value or (
-        value.value == bound.value and not flag
+    return (
+        not isinstance(value, Number)
+        or value.value > bound.value
+        or (value.value == bound.value and not flag)
     )
 
 
 def _high(evaluator: Evaluator, schema: Schema, bound: Number, value: Value) -> bool:
     flag = schema.dialect is Dialect.DRAFT_4 and schema.get("exclusiveMaximum") is True
-    return not isinstance(value, Number) or value.value < bound.value or (
-        value.value == bound.value and not flag
+    return (
+        not isinstance(value, Number)
+        or value.value < bound.value
+        or (value.value == bound.value and not flag)
     )
 
 

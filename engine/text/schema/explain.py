@@ -4,6 +4,7 @@ Every keyword occurrence of the document stands in the ledger once (SERV-14). A 
 explanation but its error; `instead` says what to write for it.
 """
 
+import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -13,6 +14,7 @@ from engine.errors import EmptyLanguage, LimitExceeded, RequestError, SyntaxFaul
 from engine.request import JsonOptions
 from engine.text.expr import Lexeme
 from engine.text.schema.check import Occurrence, check
+from engine.text.schema.keywords import KEYWORDS
 from engine.text.schema.lower.layout import Layout
 from engine.text.schema.nodes import Document
 from engine.text.schema.numbers import NumberSet, number_language
@@ -26,6 +28,7 @@ ENFORCED, IDENTITY, ANNOTATION = "enforced", "identity", "annotation"
 BESIDE_REFERENCE = "ignored beside $ref"
 UNKNOWN = "unknown, ignored"
 UNREACHED = "not reached"
+UNKNOWN_KEYWORD = "the keyword is unknown"
 FATES: Mapping[str, str] = {
     "assertion": ENFORCED,
     "applicator": ENFORCED,
@@ -109,16 +112,19 @@ def _unreached(document: Document, reached: list[Occurrence]) -> Iterator[Entry]
 
 def instead(error: RequestError) -> str:
     """What to write for a schema that is refused; never empty."""
-    if error.allowed:
-        return error.allowed
     keyword = error.pointer.rsplit("/", 1)[-1]
+    meant = difflib.get_close_matches(keyword, KEYWORDS, 1) if error.message == UNKNOWN_KEYWORD else []
+    if error.allowed:
+        return f"{meant[0]}, if that is meant; {error.allowed}" if meant else error.allowed
     if keyword in INSTEAD:
         return INSTEAD[keyword]
     if isinstance(error, EmptyLanguage):
         return "a schema that at least one finite value satisfies"
     if isinstance(error, LimitExceeded):
         return f"a schema within the limit {error.limit} ({error.maximum})"
-    return "keywords and arguments of the tables: counterproof explain-schema --keywords"
+    if isinstance(error, SyntaxFault):
+        return "what the reason says; counterproof explain-schema --keywords lists every argument"
+    return "the keywords that counterproof explain-schema --keywords lists"
 
 
 def fragment(source: str, pointer: str, width: int = 200) -> str:

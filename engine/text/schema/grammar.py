@@ -15,7 +15,7 @@ ANY_OBJECT = '{"type":"object"}'
 
 
 def schema_grammar(source: str, options: JsonOptions) -> Lowered:
-    """The texts of the values that a JSON Schema accepts. Raises RequestError with the pointer of the fault."""
+    """The texts of the values that a JSON Schema accepts. Raises RequestError with a pointer."""
     return lowered_schema(parse(source), options)
 
 
@@ -35,5 +35,3 @@ def object_grammar(options: JsonOptions) -> Lowered:
 def ledger(source: str, options: JsonOptions) -> list[Occurrence]:
     """Every keyword occurrence of a schema with its fate. Raises RequestError."""
     return check(Document(parse(source)), options)
-
-

@@ -3,7 +3,8 @@
 `markdown` is the text of KEYWORDS.md beside this file; a test keeps the two equal.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 
 import attrs
 
@@ -20,12 +21,19 @@ ROLES = {
     Role.REFUSED: "refused",
 }
 FATES = {
-    "enforced": "every value the mask admits satisfies it",
+    "enforced": "the masks admit what satisfies it and nothing else; a use without exact form is refused",
     "annotation": "read, and changes no mask",
     "identity": "names the schema, its dialect or a place in it",
     "refused": "a schema that uses it is refused with the keyword's JSON Pointer",
 }
-OPTIONS = {
+NOTES: Mapping[str, str] = {
+    "format": "with --formats assert, see the formats",
+    "uniqueItems": "over short lists of values, or where one item is the most",
+    "$ref": "inside the document; nothing is fetched",
+    "$dynamicRef": "where it can lead to one place only",
+    "$recursiveRef": "where it can lead to one place only",
+}
+OPTIONS: Mapping[str, Mapping[StrEnum, str]] = {
     "--unknown-keywords": {
         UnknownKeywords.REFUSE: "a keyword that the dialect does not have is refused",
         UnknownKeywords.ANNOTATE: "it is an annotation; so is a format that nobody defines",
@@ -82,9 +90,10 @@ def keyword_rows() -> list[KeywordRow]:
         shapes = {d: str(shape_in(name, d)) for d in dialects}
         argument = shapes[dialects[-1]]
         older = [d for d in dialects if shapes[d] != argument]
-        note = row.reason
+        note = row.reason or NOTES.get(name, "")
         if older:
-            note = f"{', '.join(map(str, older))}: {shapes[older[0]]}"
+            span = str(older[0]) if len(older) == 1 else f"up to {older[-1]}"
+            note = f"{span}: {shapes[older[0]]}"
         rows.append(KeywordRow(name, ROLES[row.role], argument, tuple(map(str, dialects)), note))
     return rows
 
@@ -138,7 +147,7 @@ def _page() -> Iterator[str]:
     yield ""
     yield "## Formats"
     yield ""
-    yield "With `formats=assert`; what is left out is valid by a reading of the definition and never generated."
+    yield "With `--formats assert`. What is left out may be called valid by a reader and is never generated."
     yield ""
     formats = [[f"`{row.format}`", row.fate, row.definition, row.note] for row in format_rows()]
     yield from _table(["format", "fate", "definition", "note"], formats)

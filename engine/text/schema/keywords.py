@@ -96,6 +96,7 @@ def _applicator(shape: Shape, since: Dialect = Dialect.DRAFT_4, until: Dialect =
 
 _NOTE = Keyword(Role.ANNOTATION, Shape.ANY)
 _SIX, _SEVEN, _2019, _2020 = Dialect.DRAFT_6, Dialect.DRAFT_7, Dialect.DRAFT_2019_09, Dialect.DRAFT_2020_12
+CONTENT = ("contentEncoding", "contentMediaType", "contentSchema")  # draft 7 lets them assert, as `format`
 _UNEVALUATED = "it depends on which branches of other keywords an instance satisfies"
 KEYWORDS: Mapping[str, Keyword] = {
     "type": _assertion(Shape.TYPES),
@@ -146,7 +147,7 @@ KEYWORDS: Mapping[str, Keyword] = {
     **dict.fromkeys(("$defs", "definitions"), Keyword(Role.ANNOTATION, Shape.MEMBERS)),
     **dict.fromkeys(("title", "description", "default", "examples", "$comment"), _NOTE),
     **dict.fromkeys(("readOnly", "writeOnly", "deprecated"), _NOTE),
-    **dict.fromkeys(("contentEncoding", "contentMediaType", "contentSchema"), _NOTE),
+    **dict.fromkeys(CONTENT, Keyword(Role.ANNOTATION, Shape.ANY, _SEVEN)),
 }
 DRAFT_4_FLAGS = ("exclusiveMinimum", "exclusiveMaximum")
 TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")

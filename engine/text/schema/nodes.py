@@ -145,7 +145,9 @@ class Document:
             return identities[f"{base}#{fragment}"]
         if base and base not in identities:
             raise _refusal("a reference leads out of the document, and nothing is fetched", place, text)
-        raise SyntaxFault(KIND, "a reference leads nowhere", place, text, "a schema position of this document")
+        raise SyntaxFault(
+            KIND, "a reference leads nowhere", place, text, "a schema position of this document"
+        )
 
     def _at_pointer(self, resource: Resource, fragment: str, place: Location, text: str) -> Schema:
         schema = self._by_pointer.get(resource.pointer) or self._add(
@@ -167,11 +169,10 @@ class Document:
             raise SyntaxFault(
                 KIND, "a schema is an object, true or false", Location(pointer=pointer), _shown(value)
             )
-        if isinstance(value, bool) and resource.dialect is Dialect.DRAFT_4:
-            if not re.search(r"/additional(Items|Properties)$", pointer):
-                raise SyntaxFault(
-                    KIND, "a schema is an object in draft 4", Location(pointer=pointer), _shown(value)
-                )
+        in_draft_4 = isinstance(value, bool) and resource.dialect is Dialect.DRAFT_4
+        if in_draft_4 and not re.search(r"/additional(Items|Properties)$", pointer):
+            place = Location(pointer=pointer)
+            raise SyntaxFault(KIND, "a schema is an object in draft 4", place, _shown(value))
         active = _active(value, resource.dialect) if isinstance(value, dict) else {}
         schema = Schema(len(self.positions), pointer, value, resource, active)
         self.positions.append(schema)

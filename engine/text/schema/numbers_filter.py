@@ -11,15 +11,13 @@ from fractions import Fraction
 
 import attrs
 
-from engine.text.expr import Bytes, Expr, alt, repeat, seq
+from engine.text.expr import Expr, alt, repeat, seq
 from engine.text.schema.numbers_binary64 import publishable
 from engine.text.schema.numbers_digits import (
-    DIGIT,
     DIGITS,
     MINUS,
     POINT,
     ZERO,
-    E,
     Span,
     digit,
     digits,
@@ -35,8 +33,6 @@ FAITHFUL = 15  # decimals with so many digits are written again as they were
 NEARBY = 12  # multiples looked at on either side
 EVERY_RANK = (-(10**30), 10**30)
 SIGN = repeat(MINUS, 0, 1)
-SOME_DIGITS = repeat(DIGIT, 1, None)
-LARGE = seq([SIGN, DIGIT, repeat(seq([POINT, SOME_DIGITS]), 0, 1), E, repeat(Bytes(b"+"), 0, 1), SOME_DIGITS])
 
 
 @attrs.frozen
@@ -54,7 +50,7 @@ def filter_of(numbers: NumberSet) -> Filter:
     if numbers.integer:
         step = numbers.step
         assert step is not None
-        return Filter(also=multiples(step) if step != 1 else (), never=_no_multiples(numbers))
+        return Filter(also=multiples(step, False) if step != 1 else (), never=_no_multiples(numbers))
     if numbers.multiples_of:
         return _multiples(numbers)
     if numbers.not_multiples_of:
@@ -67,12 +63,12 @@ def filter_of(numbers: NumberSet) -> Filter:
 def _multiples(numbers: NumberSet) -> Filter:
     """Multiples of a step that need not be integers."""
     step, never = functools.reduce(common_multiple, numbers.multiples_of), _no_multiples(numbers)
-    zeros, also = _zeros_that_divide(step), multiples(step)
+    zeros = _zeros_that_divide(step)
+    also = multiples(step, large=zeros is not None and not never)
     if never or zeros is None:
         return Filter(FAITHFUL, (), also, never)
     small = EVERY_RANK[0], rank_at_least(Fraction(10) ** (SMALL_EXPONENTS + 1)) - 1
     large = rank_at_least(Fraction(10) ** (DIGITS - 1 + zeros)), EVERY_RANK[1]
-    also = tuple(alt([condition, LARGE]) for condition in also)
     return Filter(FAITHFUL, ((small, FAITHFUL), (large, DIGITS)), also)
 
 

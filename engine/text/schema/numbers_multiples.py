@@ -4,15 +4,19 @@ A step is P / 10^s. Scaled by 10^s the value is an integer, and what it leaves o
 is an automaton over its digits. Factors of a power of ten look at the last digits, read from the right; the
 others count residues from the left, digit by digit, which makes a finite graph because the digits are few.
 Coprime factors are conditions of their own: the sizes add up instead of multiplying. A factor's expression
-shares its parts; written out as a tree it may be huge.
+shares its parts; as a tree it may be huge. Two of them that are equal must be one object, because caches
+compare their keys part by part: `_interned` sees to it.
 """
 
 import functools
 import math
+import threading
+from collections.abc import Callable
 from fractions import Fraction
+from weakref import WeakValueDictionary
 
 from engine.errors import ErrorKind
-from engine.text.expr import EPSILON, Chars, Expr, alt, chars, repeat, seq
+from engine.text.expr import EPSILON, Bytes, Chars, Expr, alt, chars, repeat, seq
 from engine.text.limits import LIMITS, check_limit
 from engine.text.schema.numbers_digits import DIGIT, MINUS, POINT, ZERO, E, digits, exponents
 
@@ -21,23 +25,27 @@ SMALL_EXPONENTS = -5  # of the first digit, and below: serializers write such de
 SIGN = repeat(MINUS, 0, 1)
 ANY_INTEGER = seq([SIGN, repeat(DIGIT, 0, None)])
 ZEROS = repeat(seq([POINT, repeat(ZERO, 1, None)]), 0, 1)
+SOME_DIGITS = repeat(DIGIT, 1, None)
+LARGE = seq([SIGN, DIGIT, repeat(seq([POINT, SOME_DIGITS]), 0, 1), E, repeat(Bytes(b"+"), 0, 1), SOME_DIGITS])
+_KNOWN: WeakValueDictionary[tuple[int, ...], Expr] = WeakValueDictionary()
+_LOCK = threading.Lock()
 
 
-def multiples(step: Fraction) -> tuple[Expr, ...]:
+def multiples(step: Fraction, large: bool) -> tuple[Expr, ...]:
     """Conditions that a text meets, all of them, just if its value is a multiple of the step.
 
-    For plain texts, and where the step has no prime factors but 2 and 5 for small decimals as d.ddde-dd.
-    Raises LimitExceeded.
+    For plain texts, and where the step has no prime factors but 2 and 5 for small decimals as d.ddde-dd; with
+    `large` all texts d.ddde+dd meet them as well. Raises LimitExceeded.
     """
     scaled, scale = scaled_step(step)
-    return tuple(_condition(factor, scale) for factor in _factors(scaled))
+    return tuple(_condition(factor, scale, large) for factor in _factors(scaled))
 
 
 def one_condition(step: Fraction) -> Expr:
     """The same for plain texts alone, as a single condition: for complements. Raises LimitExceeded."""
     scaled, scale = scaled_step(step)
     _check_size(_smooth_size(scaled) if scaled == _smooth(scaled) else scaled)
-    return _plain(scaled, scale)
+    return _interned((scaled, scale), lambda: _plain(scaled, scale))
 
 
 def scaled_step(step: Fraction) -> tuple[int, int]:
@@ -78,19 +86,31 @@ def _check_size(residues: int) -> None:
     check_limit("number_residues", residues, ErrorKind.UNSUPPORTED_JSON_SCHEMA)
 
 
-@functools.lru_cache(maxsize=64)
-def _condition(factor: int, scale: int) -> Expr:
+def _condition(factor: int, scale: int, large: bool) -> Expr:
     """Texts whose value times 10^scale is a multiple of a factor."""
     if factor != _smooth(factor):
-        return _plain(factor, scale)
+        return _interned((factor, scale), lambda: _plain(factor, scale))
+    return _interned((factor, scale, large), lambda: _with_exponents(factor, scale, large))
+
+
+def _interned(key: tuple[int, ...], build: Callable[[], Expr]) -> Expr:
+    """What was built for a key, as long as anything holds it; whoever is first if two build at once."""
+    found = _KNOWN.get(key)
+    if found is None:
+        built = build()
+        with _LOCK:
+            found = _KNOWN.setdefault(key, built)
+    return found
+
+
+def _with_exponents(factor: int, scale: int, large: bool) -> Expr:
     small = [
         seq([_plain(factor, scale + exponent), E, exponents(exponent, exponent)])
         for exponent in range(-scale, SMALL_EXPONENTS + 1)
     ]
-    return alt([_plain(factor, scale), *small])
+    return alt([_plain(factor, scale), *small, *([LARGE] if large else [])])
 
 
-@functools.lru_cache(maxsize=256)
 def _plain(factor: int, scale: int) -> Expr:
     if factor == 1:
         fraction = seq([POINT, digits(0, scale), repeat(ZERO, 0, None)])

@@ -174,7 +174,8 @@ class _Writer:
         if not clause.prefix and not clause.tail and (clause.min_items, clause.max_items) == (0, None):
             items = []
         else:
-            items = [_counted(clause.min_items, clause.max_items, "item")]
+            is_counted = (clause.min_items, clause.max_items) != (0, None)
+            items = [_counted(clause.min_items, clause.max_items, "item")] if is_counted else []
             items += [f"item {index}: {self.value(part)}" for index, part in enumerate(clause.prefix)]
             if clause.max_items is None or clause.max_items > len(clause.prefix):
                 items.append(f"{'further' if clause.prefix else 'each'}: {self.value(clause.tail)}")
@@ -184,14 +185,15 @@ class _Writer:
 
     def _count(self, special: Counted) -> str:
         start = f" from item {special.start} on" if special.start else ""
-        return f"{_span(special.minimum, special.maximum)} of the items{start} are: {self.value(special.node)}"
+        return (
+            f"{_span(special.minimum, special.maximum)} of the items{start} are: {self.value(special.node)}"
+        )
 
     def _object(self, clause: ObjectClause) -> ObjectForm:
-        members = [Member(_cut(quoted(s.name)), s.required, self.value(s.node)) for s in clause.slots]
-        others = []
-        for group in clause.groups:
-            conditions = ", ".join(self._conditions(group.names))
-            others.append(Member(conditions, False, self.value(group.node)))
+        members = (Member(_cut(quoted(s.name)), s.required, self.value(s.node)) for s in clause.slots)
+        others = (
+            Member(", ".join(self._conditions(g.names)), False, self.value(g.node)) for g in clause.groups
+        )
         conditions = [f"some {self._witness(witness)}" for witness in clause.witnesses]
         if clause.min_members or clause.max_members is not None:
             conditions.insert(0, _counted(clause.min_members, clause.max_members, "member"))

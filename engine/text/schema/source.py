@@ -43,7 +43,7 @@ class Number:
 
     @property
     def is_exact(self) -> bool:
-        """Whether reading it as JSON keeps its value: an integer's text, or a decimal that binary64 gives back."""
+        """Whether reading it keeps its value: an integer's text, or a decimal that binary64 gives back."""
         if self.is_integer_text:
             return True
         binary = float(self.text)

@@ -85,7 +85,9 @@ class _Counting:
             self._lowerer.rules[name] = self._rule(state, pieces)
         return Ref(pieces[(0, zero)])
 
-    def _rule(self, state: tuple[int, tuple[int, ...]], names: dict[tuple[int, tuple[int, ...]], str]) -> Expr:
+    def _rule(
+        self, state: tuple[int, tuple[int, ...]], names: dict[tuple[int, tuple[int, ...]], str]
+    ) -> Expr:
         index, counts = state
         options: list[Expr] = [EPSILON] if index and self._may_end(index, counts) else []
         for after, node in self._steps(index, counts):
@@ -97,7 +99,9 @@ class _Counting:
         enough = zip(counts, self._clause.counted, strict=True)
         return index >= self._clause.min_items and all(count >= special.minimum for count, special in enough)
 
-    def _steps(self, index: int, counts: tuple[int, ...]) -> Iterator[tuple[tuple[int, tuple[int, ...]], Node]]:
+    def _steps(
+        self, index: int, counts: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[int, tuple[int, ...]], Node]]:
         clause = self._clause
         if clause.max_items is not None and index >= clause.max_items:
             return

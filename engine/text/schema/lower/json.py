@@ -23,9 +23,9 @@ from engine.text.schema.reduce.branches import Node
 from engine.text.schema.reduce.clauses import Expansion
 from engine.text.schema.reduce.reducer import Reducer
 from engine.text.schema.source import Number, Value
-from engine.text.schema.strings import json_text, literal_language, string_lexeme
+from engine.text.schema.strings import json_text, literal_language, string_terminal
 
-kept_lexeme = functools.lru_cache(maxsize=1024)(string_lexeme)  # formats and patterns come again and again
+kept_terminal = functools.lru_cache(maxsize=1024)(string_terminal)  # formats and patterns come again and again
 UNSATISFIABLE = ErrorKind.UNSATISFIABLE_JSON_SCHEMA
 ROOT = "root"
 
@@ -99,7 +99,7 @@ class Lowerer:
         listed += self._listed(expansion.values)
         parts: list[Expr] = [Lexeme(alt(listed))] if listed else []
         with pointing_at(node):
-            parts += [kept_lexeme(s) for s in expansion.strings if s.is_free or not s.is_empty()]
+            parts += [kept_terminal(s) for s in expansion.strings if s.is_free or not s.is_empty()]
             parts += [number_language(n) for n in expansion.numbers if n.is_free or not n.is_empty()]
         return parts
 
@@ -154,7 +154,7 @@ def place_of(node: Node) -> Location:
     return node[-1][0].location() if node else Location()
 
 
-class pointing_at:  # noqa: N801 - reads as the statement it is used in
+class pointing_at:
     """Give request errors without a place the place of a node."""
 
     def __init__(self, node: Node) -> None:

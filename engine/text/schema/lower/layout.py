@@ -1,7 +1,7 @@
 """White space between JSON tokens, as part of the punctuation terminals (JSON-10 to JSON-12, SERV-18).
 
-A run of white space belongs to exactly one terminal, so that its bound holds and the lexer never has to guess:
-commas and colons carry both sides, brackets their inner side, and an empty pair is a terminal of its own.
+A run of white space belongs to exactly one terminal, so that its bound holds and the lexer never has to
+guess: commas and colons carry both sides, brackets their inner side, an empty pair is a terminal of its own.
 """
 
 import functools

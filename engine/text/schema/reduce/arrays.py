@@ -1,4 +1,4 @@
-"""The array clause of a branch: every position with all schemas that apply to it (JSON-31 to JSON-33, JSON-42).
+"""The array clause of a branch: every position with all schemas that apply to it (JSON-31 to 33, JSON-42).
 
 Each schema keeps its own prefix length and tail rule. `contains`, and denials that ask for one special item,
 become counts over the items.
@@ -52,9 +52,8 @@ def clauses(branch: Branch, reducer: "Reducer") -> list[ArrayClause]:
     for fact in branch.facts:
         if isinstance(fact, Plain):
             _hold(fact.schema, draft, reducer)
-        elif isinstance(fact, Denied):
-            if not _deny(fact, draft, reducer):
-                return []
+        elif isinstance(fact, Denied) and not _deny(fact, draft, reducer):
+            return []
     if draft.max_items is not None and draft.max_items < draft.min_items:
         return []
     clause = ArrayClause(

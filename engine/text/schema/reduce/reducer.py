@@ -29,7 +29,6 @@ from engine.text.schema.reduce.branches import (
     STRING,
     Branch,
     Brancher,
-    Denied,
     Node,
     Plain,
 )
@@ -67,7 +66,9 @@ class Reducer:
     def asserts(self, schema: Schema, keyword: str) -> bool:
         """Whether a keyword is enforced by itself under the options."""
         if keyword == "format":
-            return self._options.formats is Formats.ASSERT and format_language(schema.value[keyword]) is not None
+            return (
+                self._options.formats is Formats.ASSERT and format_language(schema.value[keyword]) is not None
+            )
         return not (schema.dialect is Dialect.DRAFT_4 and keyword in DRAFT_4_FLAGS)
 
     def node(self, literals: Iterable[tuple[Schema, bool]]) -> Node:
@@ -208,5 +209,3 @@ class _Gathered:
 def _without_covered(sets: list[T], free: T) -> tuple[T, ...]:
     """Each set once; the free one alone where it is among them."""
     return (free,) if free in sets else tuple(dict.fromkeys(sets))
-
-
