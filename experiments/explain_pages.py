@@ -62,9 +62,9 @@ def _hint(report: Mapping[str, Any]) -> str:
 
 
 def _cost(report: Mapping[str, Any]) -> str:
-    vocabulary = report["vocabulary"]
+    name, ids = report["vocabulary"]["name"], report["vocabulary"]["ids"]
     return (
-        f"{report['compile_ms']:.1f} ms over the vocabulary {vocabulary['name']} ({vocabulary['ids']:,} ids), "
+        f"{report['compile_ms']:.1f} ms over the vocabulary {name} ({ids:,} ids), "
         f"which is indexed once, in {report['index_ms'] / 1e3:.1f} s"
     )
 
@@ -86,7 +86,7 @@ def _show_error(console: Console, error: Mapping[str, Any], source: str) -> None
         grid.add_row("pointer", Text(error["pointer"] or "(the whole schema)"))
     grid.add_row("reason", Text(error["message"]))
     if error.get("found"):
-        grid.add_row("found", Text(error["found"]))
+        grid.add_row("found", Text(" ".join(error["found"].split()) or "white space"))
     if error.get("instead"):
         grid.add_row("instead", Text(_with_flags(error["instead"])))
     if error.get("in_schema"):
@@ -180,12 +180,15 @@ def _show_lines(console: Console, title: str, lines: Sequence[str]) -> None:
 
 def show_tables(console: Console) -> None:
     """Print what is served: keywords, formats, options."""
+    wide = console.width >= NARROW
+    fates = _grid()
     for fate, meaning in FATES.items():
-        console.print(Text(f"{fate:<11} {meaning}"))
-    console.print(_keyword_table(console.width))
-    formats = _table("format", "fate", "definition", "note")
+        fates.add_row(fate, meaning)
+    console.print(fates)
+    console.print(_keyword_table(wide))
+    formats = _table("format", "fate", *(["definition"] if wide else []), "note")
     for row in format_rows():
-        formats.add_row(row.format, row.fate, row.definition, row.note)
+        formats.add_row(row.format, row.fate, *([row.definition] if wide else []), row.note)
     console.print(formats)
     options = _table("option", "meaning")
     for option in option_rows():
@@ -194,9 +197,8 @@ def show_tables(console: Console) -> None:
     console.print(options)
 
 
-def _keyword_table(width: int) -> Table:
+def _keyword_table(wide: bool) -> Table:
     """The dialects are columns where there is room, else a first and a last one."""
-    wide = width >= NARROW
     dialects = [str(dialect) for dialect in Dialect]
     table = _table("keyword", "fate", *(dialects if wide else ["dialects"]), "argument")
     for row in keyword_rows():

@@ -1,8 +1,8 @@
 """`counterproof explain-schema`: what becomes of a JSON Schema, keyword by keyword, and what it then admits.
 
-Says whether the schema is accepted, and if not, where, why and what to write instead. For an accepted one: the
-fate of every keyword, the reduced form, the grammar, what compiling costs, and sample members. Exit code 0:
-accepted, 1: refused, 2: the command line or the file makes no sense.
+One report under stable keys, printed as JSON or for people (explain_pages). A refused schema is refused
+before a vocabulary is loaded. Exit code 0: accepted, 1: refused, 2: the command line or the file makes no
+sense.
 """
 
 import argparse
@@ -28,8 +28,17 @@ from engine.text.vocabulary import Vocabulary, toy_vocabulary
 from experiments import explain_pages
 from experiments.schema_samples import samples
 
-EVERY_BYTE = "".join(map(chr, [*range(0x80), *range(0x80, 0x800, 0x3F), *range(0x800, 0xD800, 0xFFF)]))
-EVERY_BYTE += "".join(map(chr, range(0x10000, 0x110000, 0x1FFFF)))
+EVERY_BYTE = "".join(  # one character for each byte that UTF-8 has
+    map(
+        chr,
+        [
+            *range(0xC0),
+            *range(0xC0, 0x800, 0x40),
+            *(0x800, *range(0x1000, 0xD800, 0x1000), 0xE000, 0xF000),
+            *(0x10000, 0x40000, 0x80000, 0xC0000, 0x100000),
+        ],
+    )
+)
 AUTOMATIC, TOY, QWEN = "auto", "toy", "qwen3.5"
 WARM_UP = OutputConstraint.json_object()
 DESCRIPTION = """\
@@ -57,7 +66,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = found.add_argument_group("what to explain (one of these)")
-    what.add_argument("file", nargs="?", metavar="FILE", help="file with a JSON Schema; - reads standard input")
+    what.add_argument(
+        "file", nargs="?", metavar="FILE", help="file with a JSON Schema; - reads standard input"
+    )
     what.add_argument("--keywords", action="store_true", help="the keywords, formats and options served")
     options = found.add_argument_group("how to read it")
     for option, kind, help_text in (
@@ -71,7 +82,9 @@ def parser() -> argparse.ArgumentParser:
         )
     shown = found.add_argument_group("what to show")
     shown.add_argument("--grammar", action="store_true", help="print the whole grammar too")
-    shown.add_argument("--ledger", action="store_true", help="print the fate of every keyword with its pointer")
+    shown.add_argument(
+        "--ledger", action="store_true", help="print the fate of every keyword with its pointer"
+    )
     shown.add_argument("--seed", type=int, default=0, help="seed of the sample members (default 0)")
     shown.add_argument(
         "--vocab",
@@ -180,7 +193,9 @@ def _accepted(
     return {
         "ledger": {
             "fates": explanation.fates(),
-            "occurrences": [attrs.asdict(entry) for entry in explanation.ledger] if _is_full(arguments) else [],
+            "occurrences": [attrs.asdict(entry) for entry in explanation.ledger]
+            if _is_full(arguments)
+            else [],
         },
         "reduced": _reduced(explanation),
         "grammar": _grammar(compiled, constraint.options, arguments.grammar),

@@ -6,8 +6,10 @@ an object has already are not drawn again. Walks never choose white space.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 
 import attrs
 
@@ -20,9 +22,11 @@ from engine.text.schema.lower.layout import LONGEST_RUN, SPACE
 WHITE_SPACE = Repeat(SPACE, 0, LONGEST_RUN)
 INFINITE = 10**9
 BUDGETS = (0, 40, 160)  # characters beyond the shortest member
-TRIES = 60  # draws of one terminal; walks for one sample
+WALKS = 6  # of which the longest new one is kept
+TRIES = 60  # draws of one terminal
 MORE = 8  # characters that a terminal may take beyond its shortest member
 REPEATS = 3  # rounds beyond the least that a repetition may take
+COLONS = (":", ": ")
 READABLE = ((0x61, 0x7A), (0x30, 0x39), (0x41, 0x5A), (0x20, 0x7E))
 
 
@@ -36,18 +40,22 @@ def samples(grammar: Grammar, seed: int = 0, budgets: tuple[int, ...] = BUDGETS)
     walker = _Walker(grammar, random.Random(seed))
     found: dict[str, None] = {}
     for budget in budgets:
-        for _ in range(TRIES):
-            try:
-                text = walker.text(budget)
-            except NoSample:
-                break
-            if text not in found:
-                found[text] = None
-                break
+        walks = list(islice(_walks(walker, budget), WALKS if budget else 1))
+        new = [text for text in walks if text not in found]
+        if new:
+            found[max(new, key=len)] = None
     return sorted(found, key=len)
 
 
+def _walks(walker: "_Walker", budget: int) -> Iterator[str]:
+    for _ in range(2 * WALKS):
+        with suppress(NoSample):
+            yield walker.text(budget)
+
+
 class _Walker:
+    """Walks over the rules of one grammar."""
+
     def __init__(self, grammar: Grammar, rng: random.Random) -> None:
         self._grammar = grammar
         self._rng = rng
@@ -84,42 +92,46 @@ class _Walker:
                     chosen, spent = self._choose(items, slack)
                     stack.append(chosen)
                     slack -= spent
-                case Repeat(body, low, high):
+                case Bytes() | Chars():  # of a whole value that is listed
+                    writer.parts.append(self._regular(node, 0))
+                case Repeat(body, low, high) if node != WHITE_SPACE:
                     cost = max(1, self._cost(body, self._costs))
                     more = self._more(low, high, slack // cost)
                     stack += [body] * (low + more)
                     slack -= more * cost
                 case Lexeme():
                     follows = stack[-1] if stack else None
-                    slack -= writer.add(node, follows, lambda lexeme, ok: self._draw(lexeme, slack, ok))
-                case _:
-                    raise AssertionError(f"no part of a JSON grammar: {node!r}")
+                    text = self._draw(node, slack, writer.used_names(follows))
+                    slack -= len(text) - _least(node, [], {})
+                    writer.add(text)
         return "".join(writer.parts)
 
     def _choose(self, options: tuple[Expr, ...], slack: int) -> tuple[Expr, int]:
         """An option that can be afforded, and what it costs beyond the cheapest."""
         costs = [self._cost(option, self._costs) for option in options]
         least = min(costs)
-        open_ones = [(o, c - least) for o, c in zip(options, costs, strict=True) if c - least <= max(slack, 0)]
+        open_ones = [
+            (o, c - least) for o, c in zip(options, costs, strict=True) if c - least <= max(slack, 0)
+        ]
         return self._rng.choice(open_ones)
 
     def _more(self, low: int, high: int | None, affordable: int) -> int:
         most = min(REPEATS, affordable, INFINITE if high is None else high - low)
         return self._rng.randint(0, most) if most > 0 else 0
 
-    def _draw(self, lexeme: Lexeme, slack: int, is_open: Callable[[str], bool]) -> str:
-        """A member of a terminal that is open. Raises NoSample."""
+    def _draw(self, lexeme: Lexeme, slack: int, taken: set[str] | None) -> str:
+        """A member of a terminal that is not taken, and is from now on. Raises NoSample."""
+        taken = set() if taken is None else taken
         for attempt in range(TRIES):
             text = self._regular(lexeme.body, min(MORE, max(slack, attempt // 4)))
-            if is_open(text) and _meets(lexeme, text):
-                return text
-        try:
-            found = automaton.shortest_member((lexeme.body, *lexeme.also), lexeme.never)
-        except LimitExceeded:
-            found = None
-        if found is None or not is_open(found):
-            raise NoSample
-        return found
+            if text not in taken and _meets(lexeme, text):
+                break
+        else:
+            text = _shortest(lexeme)
+            if text in taken:
+                raise NoSample
+        taken.add(text)
+        return text
 
     def _regular(self, body: Expr, slack: int) -> str:
         parts: list[str] = []
@@ -183,6 +195,17 @@ def _meets(lexeme: Lexeme, text: str) -> bool:
     return inside and not any(automaton.matches(part, text) for part in lexeme.never)
 
 
+def _shortest(lexeme: Lexeme) -> str:
+    """A shortest member. Raises NoSample."""
+    try:
+        found = automaton.shortest_member((lexeme.body, *lexeme.also), lexeme.never)
+    except LimitExceeded:
+        found = None
+    if found is None:
+        raise NoSample
+    return found
+
+
 class _Writer:
     """The text so far, and the names of each open object."""
 
@@ -190,21 +213,15 @@ class _Writer:
         self.parts: list[str] = []
         self._open: list[set[str]] = []
 
-    def add(self, lexeme: Lexeme, follows: Expr | None, draw: Callable[..., str]) -> int:
-        """Draw a terminal and add it; returns how much longer than its shortest member it is."""
-        is_name = isinstance(follows, Lexeme) and automaton.matches(follows.body, _colon(follows))
-        used = self._open[-1] if is_name and self._open else set()
-        text = draw(lexeme, lambda found: found not in used)
-        if is_name:
-            used.add(text)
-        elif text == "{":
+    def used_names(self, follows: Expr | None) -> set[str] | None:
+        """The names of the innermost object where a colon makes the next terminal a name; else None."""
+        is_name = isinstance(follows, Lexeme) and any(automaton.matches(follows.body, c) for c in COLONS)
+        return self._open[-1] if is_name else None
+
+    def add(self, text: str) -> None:
+        """Add a terminal's text."""
+        if text == "{":
             self._open.append(set())
         elif text == "}":
             self._open.pop()
         self.parts.append(text)
-        return len(text) - max(1, length_range(lexeme.body)[0])
-
-
-def _colon(lexeme: Lexeme) -> str:
-    return ": " if length_range(lexeme.body) == (2, 2) else ":"
-
