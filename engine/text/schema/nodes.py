@@ -20,7 +20,7 @@ from engine.text.schema.keywords import (
     find,
     shape_in,
 )
-from engine.text.schema.source import KIND, Value, join
+from engine.text.schema.source import KIND, Number, Value, join
 
 UNSUPPORTED = ErrorKind.UNSUPPORTED_JSON_SCHEMA
 
@@ -44,6 +44,7 @@ class Schema:
     value: Value
     resource: Resource
     active: Mapping[str, Value]  # the keywords that the dialect knows and does not ignore
+    is_written: bool = True  # it stands in the document; false for what stands for a listed value
 
     @property
     def dialect(self) -> Dialect:
@@ -90,14 +91,26 @@ class Document:
         return known
 
     def _made_child(self, parent: Schema, keys: tuple[str | int, ...]) -> Schema:
-        pointer = join(parent.pointer, *keys)
-        known = self._by_pointer.get(pointer)
-        if known is not None:
-            return known
         value = parent.value
         for key in keys:
             value = value[key]
-        return self._add(pointer, value, self._resource(pointer, value, parent.resource))
+        if not parent.is_written:
+            return self._made(parent.pointer, value, parent.resource, is_written=False)
+        pointer = join(parent.pointer, *keys)
+        known = self._by_pointer.get(pointer)
+        return known or self._add(pointer, value, self._resource(pointer, value, parent.resource))
+
+    def exactly(self, schema: Schema, keyword: str, index: int, value: Value) -> Schema:
+        """A schema that only one listed array or object satisfies, written with simple keywords.
+
+        It stands for its value where the opposite of a list is needed, and has the list's place.
+        """
+        place = (schema.index, (keyword, index))
+        if place not in self._children:
+            resource = attrs.evolve(schema.resource, dialect=NEWEST)
+            pointer = join(schema.pointer, keyword)
+            self._children[place] = self._made(pointer, _only(value), resource, is_written=False)
+        return self._children[place]
 
     def subschemas(self, schema: Schema) -> Iterator[tuple[str, Schema]]:
         """The subschemas that stand directly inside a schema, each with its keyword; definitions too."""
@@ -173,10 +186,13 @@ class Document:
         if in_draft_4 and not re.search(r"/additional(Items|Properties)$", pointer):
             place = Location(pointer=pointer)
             raise SyntaxFault(KIND, "a schema is an object in draft 4", place, _shown(value))
+        schema = self._by_pointer[pointer] = self._made(pointer, value, resource)
+        return schema
+
+    def _made(self, pointer: str, value: Value, resource: Resource, *, is_written: bool = True) -> Schema:
         active = _active(value, resource.dialect) if isinstance(value, dict) else {}
-        schema = Schema(len(self.positions), pointer, value, resource, active)
+        schema = Schema(len(self.positions), pointer, value, resource, active, is_written)
         self.positions.append(schema)
-        self._by_pointer[pointer] = schema
         return schema
 
     def _resource(self, pointer: str, value: Value, outer: Resource) -> Resource:
@@ -207,6 +223,24 @@ class Document:
                     found.setdefault(uri, schema)
             self._identities = found
         return self._identities
+
+
+def _only(value: Value) -> dict[str, Value]:
+    if isinstance(value, dict):
+        members = {name: {"const": part} for name, part in value.items()}
+        return {
+            "type": "object",
+            "required": list(value),
+            "properties": members,
+            "additionalProperties": False,
+        }
+    size = Number(str(len(value)))
+    return {
+        "type": "array",
+        "minItems": size,
+        "maxItems": size,
+        "prefixItems": [{"const": part} for part in value],
+    }
 
 
 def _is_only_reference(value: Value, dialect: Dialect) -> bool:

@@ -200,12 +200,9 @@ class _Writer:
         return ObjectForm(tuple(members), tuple(others), tuple(conditions))
 
     def _witness(self, witness: Witness) -> str:
-        if witness.only is not None:
-            which = f"named {self._language(witness.only)}"
-        else:
-            names = [*map(quoted, sorted(witness.exempt)), *map(self._language, witness.patterns)]
-            which = f"not named {' or '.join(names)}" if names else ""
-        return f"member {which} is: {self.value(witness.node)}".replace("  ", " ")
+        names = " or ".join(", ".join(self._conditions(names)) for names in witness.names)
+        which = f"named {names} " if names else ""
+        return f"member {which}is: {self.value(witness.node)}"
 
 
 def _is_any_object(clause: ObjectClause) -> bool:

@@ -12,7 +12,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from engine.errors import Location, RefusedConstruct
-from engine.text.automaton import matches
 from engine.text.expr import EPSILON, NOTHING, Bytes, Expr, Lexeme, Ref, alt, repeat, seq
 from engine.text.limits import check_limit
 from engine.text.schema.nodes import UNSUPPORTED
@@ -176,12 +175,16 @@ class _Counting:
         for taken in _subsets(open_ones):
             extra = tuple(lit for i in taken for lit in self._clause.witnesses[i].node)
             for group in self._clause.groups:
-                names = group.names
-                for i in taken:
-                    names = names.intersect(_names_of(self._clause.witnesses[i]))
-                if names == group.names or self._is_usable(names):
+                for names in self._narrowed(group.names, taken):
                     narrowed = Group(names, group.taken, group.node)
                     yield taken, _free_member(narrowed, self._lowerer, extra)
+
+    def _narrowed(self, names: StringSet, taken: frozenset[int]) -> list[StringSet]:
+        """The names of a group that can meet all the conditions taken."""
+        found = [names]
+        for i in sorted(taken):
+            found = [one.intersect(other) for one in found for other in self._clause.witnesses[i].names]
+        return [one for one in found if one == names or self._is_usable(one)]
 
     def _is_usable(self, names: StringSet) -> bool:
         if names.is_empty():
@@ -202,13 +205,4 @@ def _subsets(items: list[int]) -> Iterator[frozenset[int]]:
 
 
 def _applies(witness: Witness, name: str) -> bool:
-    if witness.only is not None:
-        return matches(witness.only, name)
-    return name not in witness.exempt and not any(matches(p, name) for p in witness.patterns)
-
-
-def _names_of(witness: Witness) -> StringSet:
-    if witness.only is not None:
-        return StringSet(patterns=(witness.only,))
-    listed = (literal_language(witness.exempt),) if witness.exempt else ()
-    return StringSet(excluded=(*listed, *witness.patterns))
+    return any(names.contains(name) for names in witness.names)

@@ -149,11 +149,8 @@ def _deny_contains(fact: Denied, draft: _Draft, reducer: "Reducer") -> bool:
 
 
 def _deny_values(fact: Denied, draft: _Draft) -> bool:
-    listed = [value for value in listed_values(fact) if isinstance(value, list)]
-    if [] in listed:
+    if [] in listed_values(fact):  # others are denied item by item
         draft.min_items = max(draft.min_items, 1)
-    if any(listed):
-        raise _refusal(fact, "all arrays but listed ones cannot be described exactly")
     return True
 
 

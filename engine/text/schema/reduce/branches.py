@@ -260,7 +260,8 @@ class Brancher:
         for keyword, types in KEYWORD_TYPES.items():
             if schema.has(keyword) and self._asserts(schema, keyword):
                 for key in _parts(schema, keyword):
-                    yield Option(types, (Denied(schema, keyword, key),))
+                    literals = self._unlike_listed(schema, keyword)
+                    yield Option(types, (Denied(schema, keyword, key),), literals)
         if schema.has("anyOf"):
             parts = [document.child(schema, "anyOf", i) for i in range(len(schema.value["anyOf"]))]
             yield Option(literals=tuple((part, False) for part in parts))
@@ -275,6 +276,17 @@ class Brancher:
             for other in needed:
                 facts = (Member(schema, name, True), Member(schema, other, False))
                 yield Option(OBJECT, facts)
+
+    def _unlike_listed(self, schema: Schema, keyword: str) -> Node:
+        """Unlike every array and object of an enum or const; the denied fact sees to all other values."""
+        if keyword not in ("enum", "const"):
+            return ()
+        values = schema.value["enum"] if keyword == "enum" else [schema.value["const"]]
+        return tuple(
+            (self._document.exactly(schema, keyword, index, value), False)
+            for index, value in enumerate(values)
+            if isinstance(value, dict | list) and value
+        )
 
     def _not_one_of(self, schema: Schema) -> Iterator[Option]:
         """No branch holds, or two of them do."""

@@ -6,7 +6,6 @@ nodes of their parts, so that recursion stays a graph.
 
 import attrs
 
-from engine.text.expr import Expr
 from engine.text.schema.numbers import NumberSet
 from engine.text.schema.reduce.branches import Node
 from engine.text.schema.source import Value
@@ -56,11 +55,9 @@ class Group:
 
 @attrs.frozen
 class Witness:
-    """Some member satisfies `node` whose name is not exempt: neither listed nor matched by a pattern."""
+    """Some member satisfies `node` whose name is in one of the sets."""
 
-    exempt: frozenset[str]
-    patterns: tuple[Expr, ...]
-    only: Expr | None  # when given, the name must be of this language instead
+    names: tuple[StringSet, ...]
     node: Node
 
 

@@ -100,10 +100,8 @@ def _add(fact: Fact, draft: _Draft, reducer: "Reducer") -> bool:
         draft.at_most(int(schema.value[keyword].value) - 1)
     elif keyword == "maxProperties":
         draft.min_members = max(draft.min_members, int(schema.value[keyword].value) + 1)
-    elif keyword in ("additionalProperties", "patternProperties"):
+    elif keyword in ("additionalProperties", "patternProperties", "propertyNames"):
         draft.witnesses.append(_witness(fact, reducer))
-    elif keyword == "propertyNames":
-        raise _refusal(fact, "a name outside a set of names cannot be asked for exactly")
     elif keyword in ("enum", "const"):
         return _deny_values(fact, draft)
     draft.pointer = schema.location(keyword).pointer
@@ -111,33 +109,31 @@ def _add(fact: Fact, draft: _Draft, reducer: "Reducer") -> bool:
 
 
 def _witness(fact: Denied, reducer: "Reducer") -> Witness:
+    """What some member must be, so that a keyword about all members fails."""
     schema = fact.schema
     if fact.keyword == "patternProperties":
         child = reducer.document.child(schema, fact.keyword, str(fact.key))
-        return Witness(frozenset(), (), search_language(str(fact.key)), ((child, False),))
+        return Witness((StringSet(patterns=(search_language(str(fact.key)),)),), ((child, False),))
     child = reducer.document.child(schema, fact.keyword)
-    names = frozenset(schema.get("properties") or ())
-    patterns = tuple(search_language(p) for p in schema.get("patternProperties") or ())
-    return Witness(names, patterns, None, ((child, False),))
+    if fact.keyword == "propertyNames":
+        return Witness(tuple(_name_sets_of(((child, False),), reducer)), ())
+    excluded = [search_language(pattern) for pattern in schema.get("patternProperties") or ()]
+    if schema.get("properties"):
+        excluded.append(literal_language(schema.value["properties"]))
+    return Witness((StringSet(excluded=tuple(excluded)),), ((child, False),))
+
+
+def _name_sets_of(node: Node, reducer: "Reducer") -> list[StringSet]:
+    """The strings that satisfy a node, as a union of sets."""
+    expansion = reducer.expand(node)
+    listed = [value for value in expansion.values if isinstance(value, str)]
+    return [*expansion.strings, *([StringSet(patterns=(literal_language(listed),))] if listed else [])]
 
 
 def _deny_values(fact: Denied, draft: _Draft) -> bool:
-    listed = [value for value in listed_values(fact) if isinstance(value, dict)]
-    if {} in listed:
+    if {} in listed_values(fact):  # others are denied member by member
         draft.min_members = max(draft.min_members, 1)
-    if any(listed):
-        raise _refusal(fact, "all objects but listed ones cannot be described exactly")
     return True
-
-
-def _refusal(fact: Denied, message: str) -> RefusedConstruct:
-    return RefusedConstruct(
-        UNSUPPORTED,
-        f"the opposite of this keyword is needed, and {message}",
-        fact.schema.location(fact.keyword),
-        fact.keyword,
-        "not, if and oneOf over keywords whose opposite has a grammar",
-    )
 
 
 def _finished(draft: _Draft, reducer: "Reducer") -> list[ObjectClause]:
@@ -262,10 +258,7 @@ def _allowed_names(draft: _Draft, reducer: "Reducer") -> list[StringSet]:
     ]
     if not literals:
         return [StringSet()]
-    expansion = reducer.expand(reducer.node(literals))
-    listed = [value for value in expansion.values if isinstance(value, str)]
-    finite = [StringSet(patterns=(literal_language(listed),))] if listed else []
-    return [*expansion.strings, *finite]
+    return _name_sets_of(reducer.node(literals), reducer)
 
 
 def _exhaustible(draft: _Draft) -> RefusedConstruct:
