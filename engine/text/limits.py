@@ -22,9 +22,9 @@ LIMITS: Mapping[str, int] = {
     "schema_rules": 10_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
     "number_characters": 1000,  # of one number in a schema
-    "number_holes": 256,  # excluded ones in a set of numbers
+    "number_holes": 128,  # excluded ones in a set of numbers
     "number_residues": 128,  # that texts of numbers have to tell apart
-    "number_scale": 32,  # fraction digits of a step
+    "number_scale": 20,  # fraction digits of a step
     "choice_members": 16_384,  # distinct strings of a choice
     "choice_bytes": 1024 * 1024,  # their UTF-8 bytes together
     "automaton_states": 65_536,  # states in which string conditions are met together
@@ -47,7 +47,7 @@ WHAT = {
     "object_states": "the counts of members or items combine in too many ways",
     "number_characters": "a number is too long",
     "number_holes": "too many numbers are excluded",
-    "number_residues": "the numbers' multiples have too large a prime factor",
+    "number_residues": "the multiples of numbers have too many residues",
     "number_scale": "the numbers' steps are too small",
     "choice_members": "the choice has too many members",
     "choice_bytes": "the choice's members have too many bytes",

@@ -68,9 +68,9 @@ def number_language(numbers: NumberSet) -> Lexeme:
         return Lexeme(
             _one_of(literal(text) for member in members for text in _texts(member, numbers.integer))
         )
+    kept = filter_of(numbers)
     if witness(numbers) is None:
         raise _unpublishable()
-    kept = filter_of(numbers)
     return Lexeme(_body(numbers, kept), kept.also, kept.never)
 
 

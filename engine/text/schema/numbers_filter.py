@@ -25,7 +25,14 @@ from engine.text.schema.numbers_digits import (
     rank_at_most,
     value_of,
 )
-from engine.text.schema.numbers_multiples import SMALL_EXPONENTS, multiples, one_condition, scaled_step
+from engine.text.schema.numbers_multiples import (
+    SMALL_EXPONENTS,
+    check_residues,
+    multiples,
+    num_residues,
+    one_condition,
+    scaled_step,
+)
 from engine.text.schema.numbers_set import NumberSet, common_multiple
 
 INT64 = (-(2**63), 2**63 - 1)
@@ -80,8 +87,9 @@ def _zeros_that_divide(step: Fraction) -> int | None:
 
 def _no_multiples(numbers: NumberSet) -> tuple[Expr, ...]:
     """What texts must not be; of an integer only its numerator can divide it."""
-    steps = numbers.not_multiples_of
-    return tuple(one_condition(Fraction(s.numerator) if numbers.integer else s) for s in steps)
+    steps = [Fraction(s.numerator) if numbers.integer else s for s in numbers.not_multiples_of]
+    check_residues(sum(num_residues(step) for step in steps))
+    return tuple(one_condition(step) for step in steps)
 
 
 def _near_multiples(scale: int) -> Expr:

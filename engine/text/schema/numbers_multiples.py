@@ -21,6 +21,7 @@ from engine.text.limits import LIMITS, check_limit
 from engine.text.schema.numbers_digits import DIGIT, MINUS, POINT, ZERO, E, digits, exponents
 
 MOST_DIGITS = 19  # of a signed 64-bit integer
+ENDINGS = 4096  # sequences of last digits, beside zeros at the end, that are worth looking at from the right
 SMALL_EXPONENTS = -5  # of the first digit, and below: serializers write such decimals with an exponent
 SIGN = repeat(MINUS, 0, 1)
 ANY_INTEGER = seq([SIGN, repeat(DIGIT, 0, None)])
@@ -34,18 +35,33 @@ _LOCK = threading.Lock()
 def multiples(step: Fraction, large: bool) -> tuple[Expr, ...]:
     """Conditions that a text meets, all of them, just if its value is a multiple of the step.
 
-    For plain texts, and where the step has no prime factors but 2 and 5 for small decimals as d.ddde-dd; with
+    For plain texts, and where last digits tell the multiples also for small decimals as d.ddde-dd; with
     `large` all texts d.ddde+dd meet them as well. Raises LimitExceeded.
     """
     scaled, scale = scaled_step(step)
-    return tuple(_condition(factor, scale, large) for factor in _factors(scaled))
+    return tuple(_condition(factor, scale, large) for factor in _factors(scaled, scale))
 
 
 def one_condition(step: Fraction) -> Expr:
     """The same for plain texts alone, as a single condition: for complements. Raises LimitExceeded."""
     scaled, scale = scaled_step(step)
-    _check_size(_smooth_size(scaled) if scaled == _smooth(scaled) else scaled)
+    check_residues(num_residues(step))
     return _interned((scaled, scale), lambda: _plain(scaled, scale))
+
+
+def num_residues(step: Fraction) -> int:
+    """How many residues one condition for a step has to tell apart, digits after the point counted in."""
+    scaled, scale = scaled_step(step)
+    return _num_states(scaled, scale) // MOST_DIGITS
+
+
+def _num_states(factor: int, scale: int) -> int:
+    return 0 if _has_few_endings(factor) else factor * (MOST_DIGITS + scale)
+
+
+def check_residues(residues: int) -> None:
+    """Raise LimitExceeded when there are too many."""
+    check_limit("number_residues", residues, ErrorKind.UNSUPPORTED_JSON_SCHEMA)
 
 
 def scaled_step(step: Fraction) -> tuple[int, int]:
@@ -57,38 +73,29 @@ def scaled_step(step: Fraction) -> tuple[int, int]:
     return int(step * 10**scale), scale
 
 
-def _factors(number: int) -> list[int]:
+def _factors(number: int, scale: int) -> list[int]:
     """Coprime factors: what has only 2 and 5 in it, and the powers of the other primes."""
-    smooth = _smooth(number)
-    _check_size(_smooth_size(number))
+    smooth = math.gcd(number, 10 ** number.bit_length())
     found, rest, prime = [smooth], number // smooth, 3
     while rest > 1 and prime <= LIMITS["number_residues"]:
         power = math.gcd(rest, prime ** rest.bit_length())
         found += [power] if power > 1 else []
         rest //= power
         prime += 2
-    _check_size(max(sum(found[1:]), rest))
+    check_residues(rest)
+    check_residues(sum(_num_states(factor, scale) for factor in found) // MOST_DIGITS)
     return [factor for factor in found if factor > 1] or [1]
 
 
-def _smooth(number: int) -> int:
-    """The largest factor with no prime factor but 2 and 5."""
-    return math.gcd(number, 10 ** number.bit_length())
-
-
-def _smooth_size(number: int) -> int:
-    """How many residues that factor has to tell apart, read from the right: final zeros cost nothing."""
-    smooth = _smooth(number)
-    return smooth // math.gcd(smooth, 10 ** (len(str(number)) - len(str(number).rstrip("0"))))
-
-
-def _check_size(residues: int) -> None:
-    check_limit("number_residues", residues, ErrorKind.UNSUPPORTED_JSON_SCHEMA)
+def _has_few_endings(factor: int) -> bool:
+    """Whether a few sequences of last digits tell the multiples: the factor divides a small power of ten."""
+    rest = factor // 10 ** (len(str(factor)) - len(str(factor).rstrip("0")))
+    return any(10**size % rest == 0 and 10**size // rest <= ENDINGS for size in range(MOST_DIGITS))
 
 
 def _condition(factor: int, scale: int, large: bool) -> Expr:
     """Texts whose value times 10^scale is a multiple of a factor."""
-    if factor != _smooth(factor):
+    if not _has_few_endings(factor):
         return _interned((factor, scale), lambda: _plain(factor, scale))
     return _interned((factor, scale, large), lambda: _with_exponents(factor, scale, large))
 
@@ -115,7 +122,7 @@ def _plain(factor: int, scale: int) -> Expr:
     if factor == 1:
         fraction = seq([POINT, digits(0, scale), repeat(ZERO, 0, None)])
         return seq([ANY_INTEGER, repeat(fraction, 0, 1)])
-    return _by_last_digits(factor, scale) if factor == _smooth(factor) else _by_residues(factor, scale)
+    return _by_last_digits(factor, scale) if _has_few_endings(factor) else _by_residues(factor, scale)
 
 
 # From the right: the value without its last digit d is (c - d) / 10 -----------------------------------------
