@@ -13,6 +13,7 @@ from engine.text.schema.keywords import Dialect
 
 NARROW = 100  # columns under which a table leaves out what the other forms of output have
 MEMBERS = 40  # members of one object that are shown
+FORMS = 20  # ways to be an object, and other ways, that are shown of one definition
 STYLES = {"accepted": "bold green", "refused": "bold red", "failed": "bold red"}
 FLAGS = {
     "unknown_keywords=annotate": "--unknown-keywords annotate",
@@ -141,11 +142,13 @@ def _show_definition(console: Console, definition: Mapping[str, Any]) -> None:
         _show_object(console, definition["objects"][0])
         return
     console.print(head.append(": any of" if forms else ": nothing", style="default"))
-    for simple in definition["simple"]:
+    for simple in definition["simple"][:FORMS]:
         console.print(Text(f"    {simple}"))
-    for form in definition["objects"]:
+    for form in definition["objects"][:FORMS]:
         console.print(Text("    object"))
         _show_object(console, form)
+    if max(len(definition["simple"]), len(definition["objects"])) > FORMS:
+        console.print(Text("    and more, left out"))
 
 
 def _show_object(console: Console, form: Mapping[str, Any]) -> None:

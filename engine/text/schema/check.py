@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from engine.errors import RefusedConstruct, RequestError, SyntaxFault
+from engine.errors import Location, RefusedConstruct, RequestError, SyntaxFault
 from engine.request import Formats, JsonOptions, UnknownKeywords
 from engine.text.limits import check_limit
 from engine.text.schema.formats import REFUSED_FORMATS, format_language
@@ -154,8 +154,12 @@ def _check_content(schema: Schema, keyword: str, options: JsonOptions) -> None:
         raise _refusal(schema, keyword, message, keyword, "formats=annotate ignores it")
 
 
-def _refusal(schema: Schema, keyword: str, message: str, found: str, allowed: str) -> RefusedConstruct:
-    return RefusedConstruct(UNSUPPORTED, message, schema.location(keyword), found[:80], allowed)
+def _refusal(
+    schema: Schema, keyword: str, message: str, found: str, allowed: str, below: str = ""
+) -> RefusedConstruct:
+    """A refusal at a keyword, or at the JSON Pointer `below` its argument."""
+    place = Location(pointer=schema.location(keyword).pointer + below)
+    return RefusedConstruct(UNSUPPORTED, message, place, found[:80], allowed)
 
 
 def _check_argument(schema: Schema, keyword: str, argument: Value, shape: Shape) -> None:
@@ -179,7 +183,7 @@ def _check_argument(schema: Schema, keyword: str, argument: Value, shape: Shape)
             _check_pattern(schema, (keyword, pattern), pattern)
 
 
-def _check_exact(schema: Schema, keyword: str, number: Number) -> None:
+def _check_exact(schema: Schema, keyword: str, number: Number, below: str = "") -> None:
     if not number.is_exact:
         raise _refusal(
             schema,
@@ -187,6 +191,7 @@ def _check_exact(schema: Schema, keyword: str, number: Number) -> None:
             "a number would be rounded when it is read as binary64",
             number.text,
             "a decimal that binary64 gives back, such as 0.1",
+            below,
         )
 
 
@@ -194,13 +199,11 @@ def _check_values(schema: Schema, keyword: str, argument: Value) -> None:
     for pointer, part in walk_values(argument):
         if not isinstance(part, Number):
             continue
-        where = f"{keyword}{pointer}".replace("~1", "/")
         is_integer = part.is_integer_text
         if is_integer and not INT64[0] <= part.value <= INT64[1]:
-            raise _refusal(
-                schema, where, "an integer is past 64 bits", part.text, "integers of 64 bits, signed"
-            )
-        _check_exact(schema, where, part)
+            allowed = "integers of 64 bits, signed"
+            raise _refusal(schema, keyword, "an integer is past 64 bits", part.text, allowed, pointer)
+        _check_exact(schema, keyword, part, pointer)
 
 
 def _check_pattern(schema: Schema, keys: tuple[str, ...], pattern: str) -> None:

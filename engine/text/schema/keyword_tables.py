@@ -10,7 +10,7 @@ import attrs
 
 from engine.request import Formats, JsonOptions, UnknownKeywords, Whitespace
 from engine.text.schema.formats import REFUSED_FORMATS, SERVED_FORMATS
-from engine.text.schema.keywords import KEYWORDS, Dialect, Role, find, shape_in
+from engine.text.schema.keywords import CONTENT, KEYWORDS, Dialect, Role, find, shape_in
 
 REGENERATE = "counterproof explain-schema --keywords --markdown > engine/text/schema/KEYWORDS.md"
 ROLES = {
@@ -29,6 +29,7 @@ FATES = {
 NOTES: Mapping[str, str] = {
     "format": "with --formats assert, see the formats",
     "uniqueItems": "over short lists of values, or where one item is the most",
+    **dict.fromkeys(CONTENT, "draft-7: with --formats annotate only, as it may be an assertion there"),
     "$ref": "inside the document; nothing is fetched",
     "$dynamicRef": "where it can lead to one place only",
     "$recursiveRef": "where it can lead to one place only",

@@ -200,9 +200,9 @@ class _Writer:
         return ObjectForm(tuple(members), tuple(others), tuple(conditions))
 
     def _witness(self, witness: Witness) -> str:
-        names = " or ".join(", ".join(self._conditions(names)) for names in witness.names)
-        which = f"named {names} " if names else ""
-        return f"member {which}is: {self.value(witness.node)}"
+        names = [" and ".join(self._conditions(names)) for names in witness.names]
+        which = f"member {' or '.join(names)}" if all(names) else "member"
+        return which if not witness.node else f"{which} is: {self.value(witness.node)}"
 
 
 def _is_any_object(clause: ObjectClause) -> bool:
