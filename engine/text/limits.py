@@ -18,6 +18,10 @@ LIMITS: Mapping[str, int] = {
     "schema_bytes": 1024 * 1024,  # UTF-8 bytes of a JSON Schema
     "schema_depth": 256,  # values inside values of a schema
     "schema_positions": 50_000,  # schemas that the root reaches
+    "schema_members": 20_000,  # declared members of all its objects together
+    "enum_members": 20_000,  # listed values of all its enums together
+    "reference_chain": 256,  # references that lead to references
+    "rule_chain": 1000,  # rules that refer to each other one below the other; a core's stack ends at 2000
     "schema_merges": 16_384,  # alternatives made in one reduction
     "schema_rules": 10_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
@@ -42,6 +46,10 @@ WHAT = {
     "schema_bytes": "the schema has too many bytes",
     "schema_depth": "values are nested too deeply",
     "schema_positions": "the schema has too many subschemas",
+    "schema_members": "the schema declares too many members",
+    "enum_members": "the schema lists too many values",
+    "reference_chain": "references lead to references too often",
+    "rule_chain": "the rules refer to each other in too long a chain",
     "schema_merges": "the combinations of subschemas are too many",
     "schema_rules": "the schema needs too many rules",
     "object_states": "the counts of members or items combine in too many ways",

@@ -106,6 +106,22 @@ def components(grammar: Grammar) -> list[tuple[str, ...]]:
     return groups
 
 
+def reference_depth(grammar: Grammar) -> int:
+    """How many rules stand above each other in a walk that goes down from the root and visits each rule once."""
+    seen = {grammar.root}
+    path = [iter(references(grammar.rules[grammar.root]))]
+    deepest = 1
+    while path:
+        target = next((name for name in path[-1] if name not in seen), None)
+        if target is None:
+            path.pop()
+            continue
+        seen.add(target)
+        path.append(iter(references(grammar.rules[target])))
+        deepest = max(deepest, len(path))
+    return deepest
+
+
 def features(grammar: Grammar) -> GrammarFeatures:
     """Count what the choice of a core depends on, in time linear in the grammar."""
     groups = components(grammar)

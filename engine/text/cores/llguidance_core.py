@@ -17,6 +17,8 @@ from engine.text.cores.base import Domain
 from engine.text.cores.fusion import fuse
 from engine.text.cores.positions import Fused
 from engine.text.cores.terminals import count_sign, terminal_text
+from engine.text.limits import LIMITS as LIMITS_OF_SOURCES
+from engine.text.limits import check_limit
 from engine.text.rules import (
     Alt,
     Bytes,
@@ -33,7 +35,7 @@ from engine.text.rules import (
     fold,
     walk,
 )
-from engine.text.shape import has_lexemes
+from engine.text.shape import has_lexemes, reference_depth
 from engine.text.vocabulary import TokenClass, Vocabulary
 
 VERSION = version("llguidance")
@@ -149,6 +151,7 @@ class LlguidanceCore:
 
     def compile(self, grammar: Grammar) -> LlguidanceCompiled:
         """Compile a trimmed grammar. Raises CoreFault, LimitExceeded, RefusedConstruct."""
+        check_limit("rule_chain", _depth(grammar), ErrorKind.INVALID_GRAMMAR)
         source = to_lark(grammar, self._vocabulary)
         text = LLMatcher.grammar_from_lark(source)
         pristine = LLMatcher(self.tokenizer, text, log_level=0, limits=LIMITS)
@@ -171,6 +174,11 @@ class LlguidanceCore:
                 value=STEP_FUEL + 1,
                 maximum=STEP_FUEL,
             )
+
+
+def _depth(grammar: Grammar) -> int:
+    """How deep the library's own walks over the rules may become: they are recursive, on the native stack."""
+    return reference_depth(grammar) if len(grammar.rules) > LIMITS_OF_SOURCES["rule_chain"] else 0
 
 
 def _compile_error(message: str) -> Exception:

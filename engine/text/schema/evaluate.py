@@ -16,6 +16,7 @@ from engine.text.schema.reduce.branches import (
     BOOLEAN,
     FRACTION,
     INTEGER,
+    MEMBER,
     NULL,
     OBJECT,
     STRING,
@@ -131,6 +132,9 @@ class Evaluator:
     def _denied(self, fact: Denied, value: Value) -> bool:
         """A denied part fails for this value; parts that do not apply to its type hold."""
         schema, keyword, key = fact.schema, fact.keyword, fact.key
+        if keyword == MEMBER:
+            child = self._document.child(schema, "properties", str(key))
+            return isinstance(value, dict) and not (key in value and self.schema(child, value[str(key)]))
         argument = schema.value[keyword]
         if keyword == "required":
             return isinstance(value, dict) and key not in value

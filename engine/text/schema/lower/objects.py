@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from engine.text.schema.lower.json import Lowerer
 
 
+BLOCK = 16  # slots whose rules form one chain
+
+
 def lowered(clause: ObjectClause, lowerer: "Lowerer") -> Expr:
     """The objects of a clause. Raises RequestError."""
     minimum, maximum = _bounds(clause)
@@ -52,15 +55,43 @@ def _bounds(clause: ObjectClause) -> tuple[int, int | None]:
 def _plain(clause: ObjectClause, lowerer: "Lowerer") -> Expr:
     """One member or more."""
     free = alt([_free_member(group, lowerer) for group in clause.groups])
-    rest = repeat(seq([lowerer.comma, free]), 0, None) if clause.groups else EPSILON
-    firsts: list[Expr] = [seq([free, rest])] if clause.groups else []
-    for slot in reversed(clause.slots):
-        member = _member(slot, lowerer)
-        first = seq([member, rest])
-        firsts = [first] if slot.required else [first, *firsts]
-        more = seq([lowerer.comma, member, rest])
-        rest = more if slot.required else lowerer.rule(alt([more, rest]))
+    after: Expr = repeat(seq([lowerer.comma, free]), 0, None) if clause.groups else EPSILON
+    firsts: list[Expr] = [seq([free, after])] if clause.groups else []
+    blocks = _Blocks(lowerer, after)
+    for start in reversed(range(0, len(clause.slots), BLOCK)):
+        rest: Expr = EPSILON  # the further members of this block
+        for slot in reversed(clause.slots[start : start + BLOCK]):
+            member = _member(slot, lowerer)
+            first = seq([member, rest, blocks.after])
+            firsts = [first] if slot.required else [first, *firsts]
+            more = seq([lowerer.comma, member, rest])
+            rest = more if slot.required else lowerer.rule(alt([more, rest]))
+        blocks.add(rest)
     return alt(firsts)
+
+
+class _Blocks:
+    """What may follow a block of slots: all later blocks, gathered in a tree to keep chains of rules short.
+
+    A core walks chains of rules on its stack, and masks cost more the longer they are.
+    """
+
+    def __init__(self, lowerer: "Lowerer", last: Expr) -> None:
+        self._lowerer = lowerer
+        self._last = last
+        self._trees: list[tuple[int, Expr]] = []  # of sizes 2**k, small ones at the end
+
+    @property
+    def after(self) -> Expr:
+        """All blocks added so far, in the order of the text, and what follows them."""
+        return seq([*(tree for _, tree in reversed(self._trees)), self._last])
+
+    def add(self, block: Expr) -> None:
+        """Put a block before those that are there."""
+        size, tree = 1, block
+        while self._trees and self._trees[-1][0] == size:
+            size, tree = 2 * size, self._lowerer.rule(seq([tree, self._trees.pop()[1]]))
+        self._trees.append((size, tree))
 
 
 def _member(slot: Slot, lowerer: "Lowerer", extra: Node = ()) -> Expr:

@@ -32,7 +32,7 @@ KEYWORD_TYPES = {
     **dict.fromkeys(("required", "minProperties", "maxProperties"), OBJECT),
     **dict.fromkeys(("enum", "const"), ANY_TYPE),
 }
-LOCAL = ("type", *KEYWORD_TYPES)
+MEMBER = "required member"  # what is denied where a required name and its schema in properties are one
 
 
 @attrs.frozen
@@ -262,6 +262,8 @@ class Brancher:
                 for key in _parts(schema, keyword):
                     literals = self._unlike_listed(schema, keyword)
                     yield Option(types, (Denied(schema, keyword, key),), literals)
+        for name in _required_members(schema):
+            yield Option(OBJECT, (Denied(schema, MEMBER, name),))
         if schema.has("anyOf"):
             parts = [document.child(schema, "anyOf", i) for i in range(len(schema.value["anyOf"]))]
             yield Option(literals=tuple((part, False) for part in parts))
@@ -311,10 +313,18 @@ def _dependents(schema: Schema) -> Iterator[tuple[str, Sequence[str], tuple[str,
                 yield name, (), (keyword, name)
 
 
+def _required_members(schema: Schema) -> list[str]:
+    """Names that are required and declared: being absent and being wrong are one failure of such a member."""
+    return [name for name in schema.get("required") or () if name in (schema.get("properties") or ())]
+
+
 def _parts(schema: Schema, keyword: str) -> list[str | int | None]:
     """The parts of a keyword that can fail by themselves; none for an argument that nothing fails."""
     argument = schema.value[keyword]
-    if keyword in ("properties", "patternProperties", "required"):
+    if keyword in ("properties", "required"):
+        together = set(_required_members(schema))
+        return [name for name in argument if name not in together]
+    if keyword == "patternProperties":
         return list(argument)
     if keyword in ("prefixItems", "items") and isinstance(argument, list):
         return list(range(len(argument)))

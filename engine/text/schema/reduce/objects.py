@@ -16,7 +16,7 @@ from engine.errors import LimitExceeded, RefusedConstruct
 from engine.text.automaton import matches
 from engine.text.expr import Expr
 from engine.text.schema.nodes import UNSUPPORTED, Schema
-from engine.text.schema.reduce.branches import Branch, Denied, Fact, Literal, Member, Node, Plain
+from engine.text.schema.reduce.branches import MEMBER, Branch, Denied, Fact, Literal, Member, Node, Plain
 from engine.text.schema.reduce.clauses import Group, ObjectClause, Slot, Witness
 from engine.text.schema.reduce.scalars import listed_values
 from engine.text.schema.strings import StringSet, literal_language, search_language
@@ -91,8 +91,9 @@ def _add(fact: Fact, draft: _Draft, reducer: "Reducer") -> bool:
     if keyword == "required":
         draft.declare(key, False)
         draft.absent.add(key)
-    elif keyword == "properties":
-        draft.declare(key, True)
+    elif keyword in ("properties", MEMBER):
+        draft.declare(key, keyword == "properties")
+        keyword = "properties"
         draft.extra.setdefault(key, []).append((reducer.document.child(schema, keyword, key), False))
     elif keyword == "minProperties":
         if not schema.value[keyword].value:
