@@ -6,6 +6,7 @@ must publish what they publish without it.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,12 +20,12 @@ from experiments.gates.path_world import (
     ALL_SETTINGS,
     CASES,
     CASES_IN_TROUBLE,
+    MAX_TOKENS,
     NUM_DRAFTS,
     World,
     options,
 )
 
-MAX_TOKENS = 7
 NUM_LANES = 16
 
 
@@ -40,7 +41,7 @@ class Asked:
     def submit(self, engine: Engine, one_world: World) -> RequestHandle:
         """Submit it."""
         sampling = one_world.sampling(self.settings)
-        asked = options(CASES_IN_TROUBLE[self.case], sampling, self.max_tokens, self.seed)
+        asked = options(one_world.case(self.case), sampling, self.max_tokens, self.seed)
         return engine.submit(one_world.prompt_ids, asked)
 
 
@@ -55,9 +56,13 @@ class Difference:
 
 @attrs.define
 class Finding:
-    """What one check saw: how many requests, their counts, and the first difference."""
+    """What one check saw: how many requests, their counts, and the first difference.
+
+    `events` counts what else a check must have met.
+    """
 
     num_requests: int = 0
+    events: Counter[str] = attrs.field(factory=Counter)
     num_failed: int = 0
     stats: SpecStats = attrs.field(factory=SpecStats)
     first: Difference | None = None
@@ -69,10 +74,12 @@ class Finding:
             self.first = Difference(asked, got, wanted)
 
 
-def requests(seed: int, num_seeds: int, cases: Iterable[str] = CASES) -> list[Asked]:
+def requests(
+    seed: int, num_seeds: int, cases: Iterable[str] = CASES, max_tokens: int = MAX_TOKENS
+) -> list[Asked]:
     """Every language under every settings, `num_seeds` times."""
     return [
-        Asked(case, settings, seed * 4096 + i)
+        Asked(case, settings, seed * 4096 + i, max_tokens)
         for case in cases
         for settings in ALL_SETTINGS
         for i in range(num_seeds)
@@ -105,7 +112,7 @@ class Twins:
         key = (asked.case, asked.settings)
         if key not in self._made:
             sampling = self._world.sampling(asked.settings)
-            target = Target(self._world, CASES_IN_TROUBLE[asked.case], sampling)
+            target = Target(self._world, self._world.case(asked.case), sampling)
             self._made[key] = Twin(self._world, self._path, target, sampling)
         run = self._made[key].run(asked.seed, asked.max_tokens)
         return run.tokens, run.status, run.failed_position
@@ -113,7 +120,11 @@ class Twins:
 
 def twin(path: str, ops: str, one_world: World, seed: int, num_seeds: int) -> Finding:
     """Every request commits exactly the tokens that the oracles play from its seed."""
-    return _against_twins(path, ops, one_world, requests(seed, num_seeds))
+    return _against_twins(path, ops, one_world, _everything(one_world, seed, num_seeds))
+
+
+def _everything(one_world: World, seed: int, num_seeds: int) -> list[Asked]:
+    return requests(seed, num_seeds, one_world.cases, one_world.max_tokens)
 
 
 def failures(path: str, ops: str, one_world: World, seed: int, num_seeds: int) -> Finding:
@@ -149,8 +160,8 @@ def greedy(path: str, ops: str, one_world: World, seed: int, num_seeds: int) -> 
     """A greedy target publishes what ordinary decoding publishes, for every language and budget."""
     asked = [
         Asked(case, "greedy", seed, max_tokens)
-        for case in CASES
-        for max_tokens in range(1, NUM_DRAFTS + 3 + num_seeds)
+        for case in one_world.cases
+        for max_tokens in (*range(1, NUM_DRAFTS + 3 + num_seeds), one_world.max_tokens)
     ]
     tables = [attrs.evolve(one_world, seed=one_world.seed + i) for i in range(1 + num_seeds)]
     finding = Finding()
@@ -169,7 +180,7 @@ def budget(path: str, ops: str, one_world: World, seed: int, num_seeds: int) -> 
     finding = Finding()
     asked = [
         Asked(case, settings, seed * 4096 + i, max_tokens)
-        for case in CASES
+        for case in one_world.cases
         for settings in ("plain", "greedy")
         for max_tokens in range(1, NUM_DRAFTS + 3)
         for i in range(num_seeds)
@@ -190,7 +201,7 @@ def budget(path: str, ops: str, one_world: World, seed: int, num_seeds: int) -> 
 def batches(path: str, ops: str, one_world: World, seed: int, num_seeds: int) -> Finding:
     """A request alone equals itself among any neighbours, in any lane and row order, with pauses between."""
     finding = Finding()
-    asked = requests(seed, num_seeds)
+    asked = _everything(one_world, seed, num_seeds)
     alone = [outcome(run_all(one_world.engine(path, ops, 1), [one], one_world)[0]) for one in asked]
     for num_lanes, disturb in ((3, None), (5, _cancel_some), (4, _pause_some), (len(asked), None)):
         rng = random.Random(seed * 31 + num_lanes)
@@ -256,7 +267,7 @@ def _shuffled(rng: random.Random) -> Callable[[list[RequestHandle]], list[Reques
 def replays(path: str, ops: str, one_world: World, seed: int, num_seeds: int) -> Finding:
     """Paused after every step and built again from its history, a request goes on as if nothing happened."""
     finding = Finding()
-    asked = requests(seed, num_seeds)
+    asked = _everything(one_world, seed, num_seeds)
     wanted = [outcome(h) for h in run_all(one_world.engine(path, ops, NUM_LANES), asked, one_world)]
     for mode in ("snapshot", "replay"):
         engine = one_world.engine(path, ops, NUM_LANES)

@@ -7,7 +7,7 @@ of either kind, illegal drafts or bonuses is INCONCLUSIVE; the total variation t
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -57,6 +57,28 @@ FLOORS = {
 }
 
 
+@attrs.frozen
+class Subject:
+    """What is judged: a language under settings in a world whose table meets every kind of event."""
+
+    gate: str
+    world: World
+    case: Case
+    clauses: tuple[str, ...]
+    settings: SamplingSettings = SETTINGS
+
+    @property
+    def target(self) -> Target:
+        """The laws of ordinary sampling."""
+        return Target(self.world, self.case, self.settings)
+
+
+def letters(vocab: str) -> Subject:
+    """The small grammar over a, b, c."""
+    law_world = attrs.evolve(world(vocab), seed=TABLE_SEEDS[vocab])
+    return Subject(NAME, law_world, LAW_CASE, ("SPEC-2", "SPEC-3", "SPEC-8", "SPECG-6", "SAMP-13"))
+
+
 @attrs.define
 class Tally:
     """What the requests of one run did, in counts."""
@@ -82,20 +104,27 @@ class Tally:
 
 
 def check_law(
-    path: str, ops: str, vocab: str, seed: int, *, total_variation_seen: float, num_lanes: int = NUM_LANES
+    path: str,
+    ops: str,
+    vocab: str,
+    seed: int,
+    *,
+    total_variation_seen: float,
+    num_lanes: int = NUM_LANES,
+    subject: Callable[[str], Subject] = letters,
 ) -> Verdict:
     """Run the path until it could see `total_variation_seen`, and judge its tokens."""
-    law_world = attrs.evolve(world(vocab), seed=TABLE_SEEDS[vocab])
-    target = Target(law_world, LAW_CASE, SETTINGS)
-    law = ordinary_law(target, JOINT_LENGTH, law_world.vocabulary.eos_ids)
+    judged = subject(vocab)
+    law = ordinary_law(judged.target, JOINT_LENGTH, judged.world.vocabulary.eos_ids)
     rates = {"false_fail_rate": TABLE_RATE, "false_pass_rate": PASS_RATE}
     num_samples = min_num_samples_of_counts(total_variation_seen, law, **rates)
-    tally = run(law_world, path, ops, seed, num_samples, num_lanes)
-    return judge(tally, law, law_world, path, ops, vocab, seed)
+    tally = run(judged, path, ops, seed, num_samples, num_lanes)
+    case = {"kind": "path law", "path": path, "ops": ops, "vocab": vocab, "seed": seed}
+    return judge(tally, law, judged, case)
 
 
 def run(
-    law_world: World, path: str, ops: str, seed: int, num_samples: int, num_lanes: int = NUM_LANES
+    subject: Subject, path: str, ops: str, seed: int, num_samples: int, num_lanes: int = NUM_LANES
 ) -> Tally:
     """Run `num_samples` requests with seeds that follow `seed` and count what they do."""
     rounds: dict[RequestHandle, RowResult] = {}
@@ -104,13 +133,14 @@ def run(
         if handle.session.num_generated > 1 or result.drafts:
             rounds.setdefault(handle, result)
 
-    engine = law_world.engine(path, ops, num_lanes, observe=observe)
+    engine = subject.world.engine(path, ops, num_lanes, observe=observe)
     tally = Tally()
     for start in range(0, num_samples, CHUNK):
         size = min(CHUNK, num_samples - start)
         handles = [
             engine.submit(
-                law_world.prompt_ids, options(LAW_CASE, SETTINGS, MAX_TOKENS, seed * 2**24 + start + i)
+                subject.world.prompt_ids,
+                options(subject.case, subject.settings, MAX_TOKENS, seed * 2**24 + start + i),
             )
             for i in range(size)
         ]
@@ -121,28 +151,24 @@ def run(
     return tally
 
 
-def judge(
-    tally: Tally, law: JointLaw, law_world: World, path: str, ops: str, vocab: str, seed: int
-) -> Verdict:
-    """Turn a tally into a verdict."""
-    n = tally.joint.total()
-    facts = _facts(tally, law, law_world.vocabulary, path, n)
-    case = {"kind": "path law", "path": path, "ops": ops, "vocab": vocab, "seed": seed}
+def judge(tally: Tally, law: JointLaw, subject: Subject, case: Mapping[str, Any]) -> Verdict:
+    """Turn a tally into a verdict; `case` says what ran."""
+    n, path = tally.joint.total(), case["path"]
+    facts = _facts(tally, law, subject, path, n)
     try:
-        for table, counts, pmf in _tables(tally, law, law_world, path):
+        for table, counts, pmf in _tables(tally, law, subject, path):
             assert_counts_match_pmf(counts, pmf, false_fail_rate=TABLE_RATE, table=table)
         if path != "ordinary":
             require_events(_events(tally.stats), FLOORS)
     except LawMismatch as mismatch:
-        return failed(
-            NAME, CHECK, case=case | {"mismatch": str(mismatch)}, **facts | {"detail": str(mismatch)}
-        )
+        case = {**case, "mismatch": str(mismatch)}
+        return failed(subject.gate, CHECK, case=case, **facts | {"detail": str(mismatch)})
     except Inconclusive as few:
-        return inconclusive(NAME, CHECK, str(few), **facts)
-    return passed(NAME, CHECK, **facts)
+        return inconclusive(subject.gate, CHECK, str(few), **facts)
+    return passed(subject.gate, CHECK, **facts)
 
 
-def _facts(tally: Tally, law: JointLaw, vocabulary: Vocabulary, path: str, n: int) -> dict[str, Any]:
+def _facts(tally: Tally, law: JointLaw, subject: Subject, path: str, n: int) -> dict[str, Any]:
     seen = min_discrepancy_of_counts(n, law, false_fail_rate=TABLE_RATE, false_pass_rate=PASS_RATE)
     events = _events(tally.stats)
     return {
@@ -151,22 +177,25 @@ def _facts(tally: Tally, law: JointLaw, vocabulary: Vocabulary, path: str, n: in
         "visible": Visible("total variation", seen),
         "worst_error": total_variation({cell: count / n for cell, count in tally.joint.items()}, law),
         "detail": ", ".join(f"{count} {name}" for name, count in events.items()),
-        "series": {"law": _law_series(tally, law, vocabulary), "acceptance": acceptance_series(tally.stats)},
-        "clauses": ("SPEC-2", "SPEC-3", "SPEC-8", "SPECG-6", "SAMP-13"),
+        "series": {
+            "law": _law_series(tally, law, subject.world.vocabulary),
+            "acceptance": acceptance_series(tally.stats),
+        },
+        "clauses": subject.clauses,
     }
 
 
 def _tables(
-    tally: Tally, law: JointLaw, law_world: World, path: str
+    tally: Tally, law: JointLaw, subject: Subject, path: str
 ) -> Iterator[tuple[str, Mapping[Any, int], Mapping[Any, float]]]:
     """Every table of counts with the law it must follow."""
-    target = Target(law_world, LAW_CASE, SETTINGS)
+    target = subject.target
     if path == "dflash2":
-        twin = Twin(law_world, path, target, SETTINGS)
+        twin = Twin(subject.world, path, target, subject.settings)
         for history, counts in _large(tally.first_draft):
             yield f"first draft after {history}", counts, twin.first_draft_law(history)
     yield f"first {JOINT_LENGTH} tokens", tally.joint, law
-    law = ordinary_law(target, LENGTH, law_world.vocabulary.eos_ids)
+    law = ordinary_law(target, LENGTH, subject.world.vocabulary.eos_ids)
     yield f"first {LENGTH} tokens", tally.all_tokens, law
     empirical = {tokens: float(count) for tokens, count in tally.all_tokens.items()}
     for position in range(LENGTH):

@@ -22,17 +22,19 @@ from oracles.accept import Round, SparseLaw, play_round
 from oracles.expressions import to_byte_grammar
 from oracles.grammar_prefix import Earley, State
 from oracles.masks import TokenTrie
+from oracles.unique_names import Reading, read_each
 
 Tokens = tuple[int, ...]
 NUM_RANKED = 64  # of a free row only the best ids can be candidates: the cap is 20
 
 
 class Language:
-    """The legal ids after any tokens, by the oracle's parser; only ids over a, b, c can be legal."""
+    """The legal ids after any tokens, by the oracle's parser; only ids over the case's bytes can be legal."""
 
     def __init__(self, case: Case, vocabulary: Vocabulary) -> None:
         self._eos_ids = vocabulary.eos_ids
-        self._trie = _trie(vocabulary)
+        self._trie = _trie(vocabulary, case.alphabet)
+        self._unique_names = case.unique_names
         self._parser = Earley(to_byte_grammar(case.rules or {}), "root")
         self._states: dict[Tokens, State | None] = {(): self._parser.start()}
 
@@ -41,7 +43,17 @@ class Language:
         if token_ids and token_ids[-1] in self._eos_ids:
             return set()
         state = self._state(token_ids)
-        return set() if state is None else self._trie.legal_ids(self._parser, state, self._eos_ids)
+        if state is None:
+            return set()
+        found = self._trie.legal_ids(self._parser, state, self._eos_ids)
+        return found - self._repeating(token_ids, found) if self._unique_names else found
+
+    def _repeating(self, token_ids: Tokens, found: set[int]) -> set[int]:
+        """Those of `found` after which an object has two members of one name."""
+        known = self._trie.token_bytes
+        text = b"".join(known[token_id] or b"" for token_id in token_ids)
+        asked = found - set(self._eos_ids)
+        return {i for i, what in read_each(text, known, asked).items() if what is Reading.REPEATED}
 
     def may_end(self, token_ids: Tokens) -> bool:
         """Whether the text of the tokens is a member."""
@@ -57,8 +69,8 @@ class Language:
 
 
 @cache
-def _trie(vocabulary: Vocabulary) -> TokenTrie:
-    letters = set(b"abc")
+def _trie(vocabulary: Vocabulary, alphabet: bytes) -> TokenTrie:
+    letters = set(alphabet)
     return TokenTrie(
         [
             data if kind is TokenClass.TEXT and letters.issuperset(data) else None

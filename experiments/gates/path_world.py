@@ -29,6 +29,7 @@ from engine.text.vocabulary import TokenClass, Vocabulary, toy_vocabulary
 from oracles.expressions import Alt, Expression, Literal, Ref, Repeat, Seq
 
 NUM_DRAFTS = 3
+MAX_TOKENS = 7
 PATHS = ("ordinary", "mtp", "dflash", "dflash2", "ngram")
 A, B, C = Literal("a"), Literal("b"), Literal("c")
 CHOICES = ("ab", "abc", "abca", "ca", "cab", "b")
@@ -36,11 +37,16 @@ CHOICES = ("ab", "abc", "abca", "ca", "cab", "b")
 
 @attrs.frozen
 class Case:
-    """One output language: the request's constraint and the oracle's rules, both None for a free request."""
+    """One output language: the request's constraint and the oracle's rules, both None for a free request.
+
+    `alphabet` holds every byte of the language; with `unique_names` a JSON object may not repeat a name.
+    """
 
     name: str
     constraint: OutputConstraint | None
     rules: Mapping[str, Expression] | None
+    alphabet: bytes = b"abc"
+    unique_names: bool = False
 
 
 CASES: Mapping[str, Case] = {
@@ -101,6 +107,20 @@ class World:
     compiler: ConstraintCompiler
     seed: int = 0
     overrides: Mapping[tuple[int, ...], np.ndarray] = attrs.field(factory=dict)
+
+    @property
+    def cases(self) -> Mapping[str, Case]:
+        """The languages that the checks ask for; `case` knows more by name."""
+        return CASES
+
+    @property
+    def max_tokens(self) -> int:
+        """The budget of the checks' requests."""
+        return MAX_TOKENS
+
+    def case(self, name: str) -> Case:
+        """The language of a name."""
+        return CASES_IN_TROUBLE[name]
 
     @property
     def liked_ids(self) -> tuple[int, ...]:

@@ -94,34 +94,33 @@ def exact_verdict(
     """Run one exact check and judge what it found."""
     wanted = CHECKS[check]
     finding = wanted.run(path, ops, one_world, seed, max(1, round(num_seeds * wanted.share)))
+    where = {"path": path, "ops": ops, "vocab": vocab, "check": check}
+    case = {"kind": "path", "replay": "experiments.gates.paths:replay", **where}
+    floors = {"failed rows": FAILED_FLOOR} if check == "rows that fail" else {}
+    return judge(NAME, finding, wanted, case, floors)
+
+
+def judge(
+    name: str, finding: Finding, wanted: Check, case: Mapping[str, Any], floors: Mapping[str, int]
+) -> Verdict:
+    """Turn a finding into a verdict; `case` says what ran, `floors` bind the ordinary path too."""
+    check, path = case["check"], case["path"]
     facts = {"path": path, "n": finding.num_requests, "clauses": wanted.clauses, "detail": _detail(finding)}
     if finding.first is not None:
         first = finding.first
-        case = {
-            "kind": "path",
-            "replay": "experiments.gates.paths:replay",
-            **{"path": path, "ops": ops, "vocab": vocab, "check": check},
-            "request": attrs.asdict(first.asked),
-            "got": repr(first.got),
-            "wanted": repr(first.wanted),
-        }
+        request = {"request": attrs.asdict(first.asked), "got": repr(first.got), "wanted": repr(first.wanted)}
         detail = f"{first.asked}: got {first.got}, wanted {first.wanted}"
-        return failed(NAME, check, case=case, worst_error=1.0, **facts | {"detail": detail})
+        return failed(name, check, case={**case, **request}, worst_error=1.0, **facts | {"detail": detail})
     try:
-        require_events(_events(finding), _floors(check, path))
+        require_events(_events(finding), {**floors, **({} if path == "ordinary" else wanted.floors)})
     except Inconclusive as few:
-        return inconclusive(NAME, check, str(few), **facts)
-    return passed(NAME, check, **facts)
-
-
-def _floors(check: str, path: str) -> dict[str, int]:
-    floors = {"failed rows": FAILED_FLOOR} if check == "rows that fail" else {}
-    return floors if path == "ordinary" else {**floors, **CHECKS[check].floors}
+        return inconclusive(name, check, str(few), **facts)
+    return passed(name, check, **facts)
 
 
 def _events(finding: Finding) -> dict[str, int]:
     stats = finding.stats
-    return {
+    return finding.events | {
         "drafts": stats.num_drafted,
         "accepted drafts": stats.num_accepted,
         "rejections by target": stats.num_rejected_by_target,
