@@ -8,7 +8,6 @@ an object has already are not drawn again. Walks never choose white space.
 import random
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cached_property
 from itertools import islice
 
 import attrs
@@ -59,22 +58,26 @@ class _Walker:
     def __init__(self, grammar: Grammar, rng: random.Random) -> None:
         self._grammar = grammar
         self._rng = rng
+        self._costs = self._costs_of_rules()
+        self._least: dict[int, int] = {}  # by the identity of expressions, which the grammar keeps
 
-    @cached_property
-    def _costs(self) -> dict[str, int]:
+    def _costs_of_rules(self) -> dict[str, int]:
         """The least cost of each rule: its shortest text, and one for each rule on the way."""
         costs = dict.fromkeys(self._grammar.rules, INFINITE)
         changed = True
         while changed:
             changed = False
             for name in reversed(self._grammar.rules):
-                cost = self._cost(self._grammar.rules[name], costs)
+                cost = _cost(self._grammar.rules[name], costs)
                 if cost < costs[name]:
                     costs[name], changed = cost, True
         return costs
 
-    def _cost(self, expr: Expr, costs: dict[str, int]) -> int:
-        return fold(expr, lambda node, parts: _least(node, parts, costs))
+    def _cost(self, expr: Expr) -> int:
+        known = self._least.get(id(expr))
+        if known is None:
+            known = self._least[id(expr)] = _cost(expr, self._costs)
+        return known
 
     def text(self, budget: int) -> str:
         """One member. Raises NoSample."""
@@ -95,20 +98,20 @@ class _Walker:
                 case Bytes() | Chars():  # of a whole value that is listed
                     writer.parts.append(self._regular(node, 0))
                 case Repeat(body, low, high) if node != WHITE_SPACE:
-                    cost = max(1, self._cost(body, self._costs))
+                    cost = max(1, self._cost(body))
                     more = self._more(low, high, slack // cost)
                     stack += [body] * (low + more)
                     slack -= more * cost
                 case Lexeme():
                     follows = stack[-1] if stack else None
                     text = self._draw(node, slack, writer.used_names(follows))
-                    slack -= len(text) - _least(node, [], {})
+                    slack -= len(text) - self._cost(node)
                     writer.add(text)
         return "".join(writer.parts)
 
     def _choose(self, options: tuple[Expr, ...], slack: int) -> tuple[Expr, int]:
         """An option that can be afforded, and what it costs beyond the cheapest."""
-        costs = [self._cost(option, self._costs) for option in options]
+        costs = [self._cost(option) for option in options]
         least = min(costs)
         open_ones = [
             (o, c - least) for o, c in zip(options, costs, strict=True) if c - least <= max(slack, 0)
@@ -151,7 +154,7 @@ class _Walker:
                     stack.append(chosen)
                     slack -= spent
                 case Repeat(part, low, high) if node != WHITE_SPACE:
-                    cost = max(1, self._cost(part, {}))
+                    cost = max(1, self._cost(part))
                     most = min(slack // cost, INFINITE if high is None else high - low)
                     more = self._rng.randint(0, most) if most > 0 else 0
                     stack += [part] * (low + more)
@@ -161,6 +164,10 @@ class _Walker:
     def _character(self, characters: Chars) -> str:
         low, high = self._rng.choice(_readable(characters) or list(characters.ranges))
         return chr(self._rng.randint(low, high))
+
+
+def _cost(expr: Expr, costs: dict[str, int]) -> int:
+    return fold(expr, lambda node, parts: _least(node, parts, costs))
 
 
 def _least(node: Expr, parts: list[int], costs: dict[str, int]) -> int:
