@@ -56,6 +56,7 @@ WHAT = {
     "number_characters": "a number is too long",
     "number_holes": "too many numbers are excluded",
     "number_residues": "the multiples of numbers have too many residues",
+    "number_modulus": "the multiples of numbers are too far apart",
     "number_scale": "the numbers' steps are too small",
     "choice_members": "the choice has too many members",
     "choice_bytes": "the choice's members have too many bytes",

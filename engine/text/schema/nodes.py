@@ -6,6 +6,7 @@ Positions are made on demand and once, so equal references give the same object.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from urllib.parse import unquote, urldefrag, urljoin
 
 import attrs
@@ -77,6 +78,7 @@ class Document:
         self._by_pointer: dict[str, Schema] = {}
         self._children: dict[tuple[int, tuple[str | int, ...]], Schema] = {}
         self._identities: dict[str, Schema] | None = None
+        self._targets: dict[tuple[int, str], Schema] = {}
         dialect = _dialect(value, "", NEWEST)
         resource = Resource(_own_id(value, dialect), "", value, dialect)
         self.root = self._add("", value, resource)
@@ -125,6 +127,12 @@ class Document:
 
     def target(self, schema: Schema, keyword: str = "$ref") -> Schema:
         """What a reference leads to. Raises RefusedConstruct, SyntaxFault at the reference."""
+        place = (schema.index, keyword)
+        if place not in self._targets:
+            self._targets[place] = self._found_target(schema, keyword)
+        return self._targets[place]
+
+    def _found_target(self, schema: Schema, keyword: str) -> Schema:
         text = schema.value[keyword]
         place = schema.location(keyword)
         if keyword != "$ref":
@@ -137,15 +145,16 @@ class Document:
         """A dynamic reference that can only lead to one place is a plain one; others are refused."""
         text = schema.value[keyword]
         anchor = "$recursiveAnchor" if keyword == "$recursiveRef" else "$dynamicAnchor"
-        resources = {s.resource.pointer for s in self._everywhere() if s.has(anchor) and s.value[anchor]}
-        if len(resources) > 1 or (resources and len(self._resources()) > 1):
+        resources = {s.resource.pointer for s in self._everywhere if s.has(anchor) and s.value[anchor]}
+        if len(resources) > 1 or (resources and len(self._resources) > 1):
             raise _refusal("a dynamic reference that may lead to several places is not served", place, text)
         if text == "#" or text.startswith("#/"):
             return self._at_pointer(schema.resource, text[1:], place, text)
         return self._identified(urljoin(schema.resource.uri, text), place, text)
 
+    @cached_property
     def _resources(self) -> set[str]:
-        return {schema.resource.pointer for schema in self._everywhere()}
+        return {schema.resource.pointer for schema in self._everywhere}
 
     def _identified(self, uri: str, place: Location, text: str) -> Schema:
         base, fragment = urldefrag(uri)
@@ -204,6 +213,7 @@ class Document:
             return outer
         return Resource(urldefrag(urljoin(outer.uri, own))[0], pointer, value, dialect)
 
+    @cached_property
     def _everywhere(self) -> list[Schema]:
         """Every schema position, referenced or not."""
         found: list[Schema] = []
@@ -218,7 +228,7 @@ class Document:
         """Absolute URIs, and URIs with an anchor, of everything in the document that has one."""
         if self._identities is None:
             found = {self.root.resource.uri: self.root, "": self.root}
-            for schema in self._everywhere():
+            for schema in self._everywhere:
                 for uri in _identities(schema):
                     found.setdefault(uri, schema)
             self._identities = found
@@ -303,7 +313,7 @@ def _places(shape: Shape, argument: Value) -> list[tuple[str | int, ...]]:
 def _step(value: Value, token: str, place: Location, text: str) -> Value:
     if isinstance(value, dict) and token in value:
         return value[token]
-    if isinstance(value, list) and token.isdecimal() and int(token) < len(value):
+    if isinstance(value, list) and re.fullmatch("0|[1-9][0-9]{0,8}", token) and int(token) < len(value):
         return value[int(token)]
     raise SyntaxFault(KIND, "a reference leads nowhere", place, text, "a schema position of this document")
 

@@ -84,6 +84,8 @@ def _factors(number: int, scale: int) -> list[int]:
         prime += 2
     check_residues(rest)
     check_residues(sum(_num_states(factor, scale) for factor in found) // MOST_DIGITS)
+    together = math.prod(factor for factor in found if not _has_few_endings(factor))
+    check_limit("number_modulus", together, ErrorKind.UNSUPPORTED_JSON_SCHEMA)
     return [factor for factor in found if factor > 1] or [1]
 
 
