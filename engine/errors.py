@@ -137,6 +137,13 @@ class DeadEnd(RequestError):
 
 
 @attrs.frozen
+class VocabularyFileError(RequestError):
+    """The files of a model directory do not say what its tokens are; `file` is the one at fault."""
+
+    file: str = ""
+
+
+@attrs.frozen
 class MissingDependency(_Record):
     """An optional package is absent; the text says how to get it."""
 
