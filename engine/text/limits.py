@@ -28,6 +28,7 @@ LIMITS: Mapping[str, int] = {
     "number_characters": 1000,  # of one number in a schema
     "number_holes": 128,  # excluded ones in a set of numbers
     "number_residues": 128,  # that texts of numbers have to tell apart
+    "number_modulus": 500_000,  # of their factors multiplied: a first multiple is sought among so many
     "number_scale": 20,  # fraction digits of a step
     "choice_members": 16_384,  # distinct strings of a choice
     "choice_bytes": 1024 * 1024,  # their UTF-8 bytes together
