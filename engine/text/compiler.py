@@ -30,7 +30,7 @@ from engine.text.sources import ERROR_KINDS, Parsed, grammar_of, parsed
 from engine.text.vocabulary import Vocabulary
 
 FAILURES_KEPT = 1024
-FORMS_KEPT = 4096
+REQUEST_CHARACTERS = 16 * 2**20  # of the sources by which compiled grammars are found
 
 
 @attrs.frozen(eq=False)
@@ -58,6 +58,9 @@ class CompiledConstraint:
         return Matcher(self._core.new_matcher(), self._vocab_size, companion)
 
 
+Request = tuple[OutputConstraint, str, str | None]  # with framing and forced core
+
+
 @attrs.define
 class CacheCounts:
     """What the cache has done, for observation and tests; `bytes_kept` is the present sum."""
@@ -81,6 +84,31 @@ class _Build:
         self.found = False  # the parsed form was kept already: nothing was built
 
 
+class _Requests:
+    """The keys of served requests by their own words: a hit hashes and compares, and reads nothing."""
+
+    def __init__(self) -> None:
+        self._keys: OrderedDict[Request, str] = OrderedDict()
+        self._characters = 0
+
+    def get(self, request: Request) -> str | None:
+        return self._keys.get(request)
+
+    def add(self, request: Request, key: str) -> None:
+        """Remember a key; the oldest requests go when their sources are too much text together."""
+        if request not in self._keys:
+            self._characters += _size(request)
+        self._keys[request] = key
+        while self._characters > REQUEST_CHARACTERS:
+            oldest, _ = self._keys.popitem(last=False)
+            self._characters -= _size(oldest)
+
+
+def _size(request: Request) -> int:
+    constraint, framing, _ = request
+    return 100 + len(constraint.source) + sum(map(len, constraint.choices)) + len(framing)
+
+
 class ConstraintCompiler:
     """The compile cache of one vocabulary; its index and cores start on the first constrained use."""
 
@@ -94,7 +122,7 @@ class ConstraintCompiler:
         self._slots = threading.BoundedSemaphore(max_cold_builds)
         self._lock = threading.Lock()  # guards the tables below, never held while building
         self._kept: OrderedDict[str, CompiledConstraint] = OrderedDict()
-        self._forms: OrderedDict[str, str] = OrderedDict()  # the key of a source to that of its parsed form
+        self._requests = _Requests()
         self._failures: OrderedDict[str, RequestError] = OrderedDict()
         self._building: dict[str, _Build] = {}
 
@@ -111,10 +139,15 @@ class ConstraintCompiler:
         `core` forces a core by name instead of the rule in `select`. Raises RequestError for a source that
         cannot be served exactly, each time the same; CoreFault, IntegrityError.
         """
+        request = (constraint, framing, core)
+        with self._lock:
+            kept = self._hit(self._requests.get(request))
+        if kept is not None:
+            return kept, CacheOutcome.HIT
         _check_entry(constraint)
         key = self._key(constraint, framing, core)
         with self._lock:
-            kept = self._hit(self._forms.get(key, key))
+            kept = self._hit(key)
             if kept is not None:
                 return kept, CacheOutcome.HIT
             failure = self._failures.get(key)
@@ -129,11 +162,11 @@ class ConstraintCompiler:
             self._run(build, key, constraint, framing, core)
         return self._outcome(build, mine)
 
-    def _hit(self, key: str) -> CompiledConstraint | None:
+    def _hit(self, key: str | None) -> CompiledConstraint | None:
         """What is kept under a key, counted and made the youngest; the caller holds the lock."""
-        kept = self._kept.get(key)
+        kept = None if key is None else self._kept.get(key)
         if kept is not None:
-            self._kept.move_to_end(key)
+            self._kept.move_to_end(kept.key)
             self.counts.hits += 1
         return kept
 
@@ -154,7 +187,8 @@ class ConstraintCompiler:
         with self._lock:
             del self._building[key]
             if isinstance(build.result, CompiledConstraint):
-                self._keep(build.result, key)
+                self._requests.add((constraint, framing, core), build.result.key)
+                self._keep(build.result)
             elif isinstance(build.result, RequestError):
                 self._remember(key, build.result)
         build.done.set()
@@ -191,12 +225,7 @@ class ConstraintCompiler:
             names=names_index(self.vocabulary) if lowered.has_free_names else None,
         )
 
-    def _keep(self, compiled: CompiledConstraint, key: str) -> None:
-        """Keep a result under the key of its parsed form, which its source's key leads to."""
-        if key != compiled.key:
-            self._forms[key] = compiled.key
-            if len(self._forms) > FORMS_KEPT:
-                self._forms.popitem(last=False)
+    def _keep(self, compiled: CompiledConstraint) -> None:
         if compiled.key in self._kept:
             return
         self.counts.built += 1

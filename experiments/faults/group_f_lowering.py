@@ -190,8 +190,8 @@ FAULTS: tuple[Fault, ...] = (
         "F274",
         "equal neighbours in a sequence are drawn together",
         EXPR,
-        "            flat += run\n",
-        "            flat += dict.fromkeys(run)\n",
+        "            flat.append(part)\n",
+        "            flat += [part] if flat[-1:] != [part] else []\n",
         "GBNF-1",
     ),
     _core(
@@ -233,8 +233,8 @@ FAULTS: tuple[Fault, ...] = (
         "F279",
         "a class range ends at its first character for llguidance",
         TERMINALS,
-        'f"\\\\x{{{low:x}}}-\\\\x{{{high:x}}}"',
-        'f"\\\\x{{{low:x}}}-\\\\x{{{low:x}}}"',
+        "{_character(chr(low))}-{_character(chr(high))}",
+        "{_character(chr(low))}-{_character(chr(low))}",
         "GBNF-1",
     ),
     fault(

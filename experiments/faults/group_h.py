@@ -147,7 +147,7 @@ FAULTS: tuple[Fault, ...] = (
     _cache(
         "H210",
         "a use does not keep an entry young",
-        "                self._kept.move_to_end(key)\n",
+        "            self._kept.move_to_end(kept.key)\n",
         "",
         "CACHE2-9",
     ),
