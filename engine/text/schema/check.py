@@ -40,12 +40,17 @@ class Occurrence:
 def check(document: Document, options: JsonOptions) -> list[Occurrence]:
     """Check everything reachable and return the ledger. Raises RequestError at the first fault."""
     ledger: list[Occurrence] = []
+    members = listed = 0
     seen = {document.root.index}
     waiting = [document.root]
     while waiting:
         schema = waiting.pop()
         check_limit("schema_positions", len(seen), KIND)
         ledger += _check_schema(schema, options)
+        members += len(schema.get("properties") or ())
+        check_limit("schema_members", members, UNSUPPORTED, schema.location("properties"))
+        listed += len(schema.get("enum") or ())
+        check_limit("enum_members", listed, UNSUPPORTED, schema.location("enum"))
         found = [part for name, part in document.subschemas(schema) if _is_reached(schema, name)]
         found += [document.target(schema, name) for name in REFERENCES if schema.has(name)]
         for part in reversed(found):
@@ -67,6 +72,7 @@ def _check_descent(document: Document, referring: list[Schema]) -> None:
             if waiting:
                 schema = waiting.pop()
                 path[schema.index] = _in_place(document, schema)
+                check_limit("reference_chain", len(path), UNSUPPORTED, schema.location())
             index, parts = next(reversed(path.items()))
             part = next(parts, None)
             if part is None:

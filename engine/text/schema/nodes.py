@@ -188,13 +188,12 @@ class Document:
 
     def _add(self, pointer: str, value: Value, resource: Resource) -> Schema:
         if not isinstance(value, dict | bool):
-            raise SyntaxFault(
-                KIND, "a schema is an object, true or false", Location(pointer=pointer), _shown(value)
-            )
+            place = Location(pointer=pointer)
+            raise SyntaxFault(KIND, "this is no schema", place, _shown(value), "an object, true or false")
         in_draft_4 = isinstance(value, bool) and resource.dialect is Dialect.DRAFT_4
         if in_draft_4 and not re.search(r"/additional(Items|Properties)$", pointer):
             place = Location(pointer=pointer)
-            raise SyntaxFault(KIND, "a schema is an object in draft 4", place, _shown(value))
+            raise SyntaxFault(KIND, "this is no schema of draft 4", place, _shown(value), "an object")
         schema = self._by_pointer[pointer] = self._made(pointer, value, resource)
         return schema
 

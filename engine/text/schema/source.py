@@ -6,6 +6,7 @@ surrogate, NaN and too deep nesting are errors of kind InvalidJsonSchema with a 
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
@@ -14,11 +15,12 @@ from typing import Any
 import attrs
 
 from engine.errors import ErrorKind, Location, SyntaxFault
-from engine.text.limits import check_limit, check_source, position
+from engine.text.limits import LIMITS, check_limit, check_source, position
 
 KIND = ErrorKind.INVALID_JSON_SCHEMA
 Value = Any  # dict[str, Value] | list[Value] | str | bool | None | Number
 INT64 = (-(2**63), 2**63 - 1)
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 LONGEST_NUMBER = 1000  # digits, sign and point of one number; past it nothing can be exact in binary64
 
 
@@ -59,6 +61,7 @@ def _far_outside(mantissa: str, exponent: int) -> Fraction:
 def parse(source: str) -> Value:
     """The value of a JSON text. Raises SyntaxFault with line and column, or pointer; LimitExceeded."""
     check_source(source, KIND, "schema_bytes")
+    _check_depth(source)
     reader = _Reader()
     try:
         value = reader.decoder.decode(source)
@@ -70,10 +73,6 @@ def parse(source: str) -> Value:
             source[error.pos : error.pos + 20] or "the end of the text",
             "one JSON value (RFC 8259)",
         ) from None
-    except RecursionError:
-        check_limit("schema_depth", source.count("[") + source.count("{"), KIND)
-        raise
-    _check_depth(source, value)
     reader.check_names(value)
     if "\\ud" in source or "\\uD" in source:
         _check_surrogates(value)
@@ -126,20 +125,16 @@ def _refuse_constant(text: str) -> Value:
     raise SyntaxFault(KIND, "the schema is not JSON", found=text, allowed="numbers as RFC 8259 writes them")
 
 
-def _check_depth(source: str, value: Value) -> None:
-    if source.count("[") + source.count("{") <= 64:
+def _check_depth(source: str) -> None:
+    """Look for too deep nesting before anything reads the text on a stack."""
+    if source.count("[") + source.count("{") <= LIMITS["schema_depth"]:
         return
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        check_limit("schema_depth", depth, KIND)
-        level = [part for parent in level for part in _parts(parent)]
-
-
-def _parts(value: Value) -> list[Value]:
-    if isinstance(value, dict):
-        return [part for part in value.values() if isinstance(part, dict | list)]
-    return [part for part in value if isinstance(part, dict | list)]
+    depth = 0
+    for token in _BRACKETS.finditer(source):
+        bracket = token[0]
+        depth += (bracket in "[{") - (bracket in "]}")
+        if depth > LIMITS["schema_depth"]:
+            check_limit("schema_depth", depth, KIND, position(source, token.start()))
 
 
 def _check_surrogates(value: Value) -> None:

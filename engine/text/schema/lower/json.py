@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from engine.errors import EmptyLanguage, ErrorKind, Location, RequestError
+from engine.errors import EmptyLanguage, ErrorKind
 from engine.request import JsonOptions
 from engine.text.expr import NOTHING, Expr, Grammar, Lexeme, Ref, alt, literal, seq
 from engine.text.limits import check_limit
@@ -21,6 +21,7 @@ from engine.text.schema.nodes import UNSUPPORTED
 from engine.text.schema.numbers import literal_texts, number_language
 from engine.text.schema.reduce.branches import Node
 from engine.text.schema.reduce.clauses import Expansion
+from engine.text.schema.reduce.places import place_of, pointing_at
 from engine.text.schema.reduce.reducer import Reducer
 from engine.text.schema.source import Number, Value
 from engine.text.schema.strings import json_text, literal_language, string_terminal
@@ -149,22 +150,3 @@ class Lowerer:
 
 def _is_structure(value: Value) -> bool:
     return isinstance(value, list | dict)
-
-
-def place_of(node: Node) -> Location:
-    """Where the last schema of a node stands: the innermost of those that meet there."""
-    return node[-1][0].location() if node else Location()
-
-
-class pointing_at:
-    """Give request errors without a place the place of a node."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RequestError) and not str(error.location):
-            raise attrs.evolve(error, location=place_of(self._node)) from None

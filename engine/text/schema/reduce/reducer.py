@@ -29,10 +29,12 @@ from engine.text.schema.reduce.branches import (
     STRING,
     Branch,
     Brancher,
+    Literal,
     Node,
     Plain,
 )
 from engine.text.schema.reduce.clauses import ArrayClause, Expansion, ObjectClause
+from engine.text.schema.reduce.places import pointing_at
 from engine.text.schema.source import Value, equality_key
 from engine.text.schema.strings import StringSet
 
@@ -71,9 +73,18 @@ class Reducer:
             )
         return not (schema.dialect is Dialect.DRAFT_4 and keyword in DRAFT_4_FLAGS)
 
-    def node(self, literals: Iterable[tuple[Schema, bool]]) -> Node:
-        """A conjunction without repetitions and without schemas that say nothing."""
-        return tuple(dict.fromkeys(lit for lit in literals if not (lit[1] and self._says_nothing(lit[0]))))
+    def node(self, literals: Iterable[Literal]) -> Node:
+        """A conjunction without repetitions, bare references and schemas that say nothing.
+
+        A schema that is nothing but a reference is its target: all references to it share one node.
+        """
+        targets = ((self._target(schema), positive) for schema, positive in literals)
+        return tuple(dict.fromkeys(lit for lit in targets if not (lit[1] and self._says_nothing(lit[0]))))
+
+    def _target(self, schema: Schema) -> Schema:
+        while len(schema.active) == 1 and schema.has("$ref"):
+            schema = self.document.target(schema)
+        return schema
 
     def _says_nothing(self, schema: Schema) -> bool:
         return schema.value is True or schema.value == {}
@@ -82,7 +93,8 @@ class Reducer:
         """What a node can be. Raises RequestError with the pointer of what has no exact form."""
         known = self._expansions.get(node)
         if known is None:
-            known = self._expansions[node] = self._union(self._brancher.branches(node))
+            with pointing_at(node):
+                known = self._expansions[node] = self._union(self._brancher.branches(node))
         return known
 
     def _union(self, branches: list[Branch]) -> Expansion:
