@@ -1,0 +1,158 @@
+"""Gated attention over keys and values that stay with their lanes, and where a batch stands in them.
+
+A batch has one row per lane and the same number of columns in every row; column i of a row stands at
+position `starts + i`. A pass writes its keys and values at those positions and reads positions 0..own.
+What was written past a lane's committed length is never seen: a later column overwrites it before any query
+reaches it. Rolling attention back is therefore only a smaller `starts` next time. Keys are stored normed and
+rotated.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Float32, Int64
+from torch import Tensor, nn
+
+from engine.errors import IntegrityError
+from engine.models.qwen3_5.config import Qwen35Config
+from engine.models.qwen3_5.parts import Projection, RmsNorm
+
+
+@attrs.frozen(eq=False)
+class Placement:
+    """Where the rows of one batch stand: distinct lanes, the position of column 0, and the positions read.
+
+    `context` is at least every row's start plus the number of columns; a captured graph rounds it up.
+    """
+
+    lanes: Int64[Tensor, " batch"]
+    starts: Int64[Tensor, " batch"]
+    context: int
+
+    @classmethod
+    def of(
+        cls,
+        lanes: Sequence[int],
+        starts: Sequence[int],
+        num_columns: int,
+        max_context: int,
+        device: torch.device | str = "cpu",
+    ) -> "Placement":
+        """Place rows by host numbers. Raises IntegrityError where they overlap or pass the context."""
+        context = max(starts) + num_columns
+        if len(set(lanes)) != len(lanes) or min(starts) < 0 or context > max_context:
+            raise IntegrityError(f"rows cannot stand at {lanes=} {starts=} {num_columns=} of {max_context=}")
+        return cls(
+            torch.tensor(lanes, dtype=torch.int64, device=device),
+            torch.tensor(starts, dtype=torch.int64, device=device),
+            context,
+        )
+
+
+@attrs.frozen(eq=False)
+class Geometry:
+    """What every attention layer of one forward pass shares; made once per pass."""
+
+    lanes: Int64[Tensor, "batch 1"]
+    positions: Int64[Tensor, "batch columns"]
+    cos: Float[Tensor, "batch columns 1 pairs"]
+    sin: Float[Tensor, "batch columns 1 pairs"]
+    visible_mask: Bool[Tensor, "batch 1 columns context"]
+    context: int
+
+    @classmethod
+    def of(
+        cls, config: Qwen35Config, placement: Placement, num_columns: int, dtype: torch.dtype
+    ) -> "Geometry":
+        """Return positions, angles and causal visibility of one pass."""
+        device = placement.starts.device
+        positions = placement.starts[:, None] + torch.arange(num_columns, device=device)
+        angles = positions[..., None, None].float() * inverse_frequencies(config, device)
+        seen = torch.arange(placement.context, device=device) <= positions[..., None]
+        cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+        return cls(placement.lanes[:, None], positions, cos, sin, seen[:, None], placement.context)
+
+
+def inverse_frequencies(config: Qwen35Config, device: torch.device | str) -> Float32[Tensor, " pairs"]:
+    """Return theta^(-2j / rotary_dim) for every rotated pair j."""
+    exponents = torch.arange(0, config.rotary_dim, 2, device=device).float() / config.rotary_dim
+    return 1.0 / config.rope_theta**exponents
+
+
+def rotate(
+    x: Float[Tensor, "batch columns heads dim"],
+    cos: Float[Tensor, "batch columns 1 pairs"],
+    sin: Float[Tensor, "batch columns 1 pairs"],
+) -> Float[Tensor, "batch columns heads dim"]:
+    """Rotate the pairs (j, j + pairs) of the leading dimensions; the rest passes through."""
+    pairs = cos.shape[-1]
+    first, second, rest = x[..., :pairs], x[..., pairs : 2 * pairs], x[..., 2 * pairs :]
+    return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], dim=-1)
+
+
+@attrs.frozen(eq=False)
+class KeyValues:
+    """One layer's keys and values for all lanes."""
+
+    keys: Float[Tensor, "lanes max_context kv_heads dim"]
+    values: Float[Tensor, "lanes max_context kv_heads dim"]
+
+    @classmethod
+    def allocate(
+        cls,
+        config: Qwen35Config,
+        num_lanes: int,
+        max_context: int,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+    ) -> "KeyValues":
+        """Return zeros: what is not written must be finite even where no query looks."""
+        size = (num_lanes, max_context, config.num_kv_heads, config.head_dim)
+        return cls(
+            torch.zeros(size, dtype=dtype, device=device), torch.zeros(size, dtype=dtype, device=device)
+        )
+
+    def reset(self, lane: int) -> None:
+        """Forget a lane, so that a new request meets nothing that an old one left, not even NaN."""
+        self.keys[lane] = 0
+        self.values[lane] = 0
+
+
+class GatedAttention(nn.Module):
+    """Causal grouped-query attention; a sigmoid gate per head, from the same projection as its query."""
+
+    def __init__(self, config: Qwen35Config) -> None:
+        super().__init__()
+        self.num_heads, self.num_kv_heads = config.num_heads, config.num_kv_heads
+        self.head_dim = config.head_dim
+        width, kv_width = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+        self.q_proj = Projection(config.hidden_size, 2 * width)
+        self.k_proj = Projection(config.hidden_size, kv_width)
+        self.v_proj = Projection(config.hidden_size, kv_width)
+        self.o_proj = Projection(width, config.hidden_size)
+        self.q_norm = RmsNorm(config.head_dim, config.eps)
+        self.k_norm = RmsNorm(config.head_dim, config.eps)
+
+    def forward(
+        self, x: Float[Tensor, "batch columns hidden"], geometry: Geometry, cache: KeyValues
+    ) -> Float[Tensor, "batch columns hidden"]:
+        """Return the mixed columns; this pass's keys and values are written into `cache`."""
+        rows = x.shape[:2]
+        query, gate = self.q_proj(x).view(*rows, self.num_heads, 2 * self.head_dim).chunk(2, dim=-1)
+        query = rotate(self.q_norm(query), geometry.cos, geometry.sin)
+        key = self.k_norm(self.k_proj(x).view(*rows, self.num_kv_heads, self.head_dim))
+        value = self.v_proj(x).view(*rows, self.num_kv_heads, self.head_dim)
+        cache.keys[geometry.lanes, geometry.positions] = rotate(key, geometry.cos, geometry.sin)
+        cache.values[geometry.lanes, geometry.positions] = value
+        lanes = geometry.lanes[:, 0]
+        mixed = F.scaled_dot_product_attention(
+            query.transpose(1, 2),
+            cache.keys[:, : geometry.context][lanes].transpose(1, 2),
+            cache.values[:, : geometry.context][lanes].transpose(1, 2),
+            attn_mask=geometry.visible_mask,
+            enable_gqa=True,
+        )
+        gated = mixed.transpose(1, 2) * torch.sigmoid(gate)
+        return self.o_proj(gated.reshape(*rows, -1))

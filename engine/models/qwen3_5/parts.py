@@ -1,0 +1,70 @@
+"""The small parts that several models share: a matrix, two norms and the gated MLP.
+
+Parameter names are those of the published tensors, so a module's own names are its checkpoint's. Parameters
+start uninitialised: weights come from a file or from a caller's generator, never from a global one.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Float32
+from torch import Tensor, nn
+
+
+class Projection(nn.Module):
+    """A matrix without bias, [out, in]."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_out, num_in))
+
+    def forward(self, x: Float[Tensor, "... num_in"]) -> Float[Tensor, "... num_out"]:
+        """Return x times the matrix."""
+        return F.linear(x, self.weight)
+
+
+def unit_rms(x: Float[Tensor, "... width"], eps: float) -> Float32[Tensor, "... width"]:
+    """Return x divided by its root mean square over the last axis, in float32."""
+    wide = x.float()
+    return wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+
+
+class RmsNorm(nn.Module):
+    """Root mean square norm whose stored weight is centred at zero: the scale is 1 + weight."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
+        """Return the normed x in its own dtype; the work is done in float32."""
+        return (unit_rms(x, self.eps) * (1.0 + self.weight.float())).to(x.dtype)
+
+
+class GatedRmsNorm(nn.Module):
+    """The norm inside Gated DeltaNet: its scale is the weight itself, then silu(gate) multiplies."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+        self.eps = eps
+
+    def forward(
+        self, x: Float[Tensor, "... width"], gate: Float[Tensor, "... width"]
+    ) -> Float[Tensor, "... width"]:
+        """Return the normed and gated x in the gate's dtype; the work is done in float32."""
+        return (unit_rms(x, self.eps) * self.weight.float() * F.silu(gate.float())).to(gate.dtype)
+
+
+class Mlp(nn.Module):
+    """down(silu(gate(x)) * up(x))."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
+        super().__init__()
+        self.gate_proj = Projection(hidden_size, intermediate_size)
+        self.up_proj = Projection(hidden_size, intermediate_size)
+        self.down_proj = Projection(intermediate_size, hidden_size)
+
+    def forward(self, x: Float[Tensor, "... hidden"]) -> Float[Tensor, "... hidden"]:
+        """Return the MLP of every position."""
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
