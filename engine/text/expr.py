@@ -129,7 +129,10 @@ def negated(characters: Chars) -> Chars:
 
 
 def seq(items: Sequence[Expr]) -> Expr:
-    """A flat sequence: nested ones opened, neighbouring bytes joined, empty strings dropped."""
+    """A flat sequence: nested ones opened, neighbouring bytes joined, empty strings dropped.
+
+    A part that derives nothing leaves nothing of the whole.
+    """
     flat: list[Expr] = []
     data: list[bytes] = []  # of the bytes at the end, not yet in the sequence
     for item in items:
@@ -137,6 +140,8 @@ def seq(items: Sequence[Expr]) -> Expr:
             if type(part) is Bytes:
                 data.append(part.data)
                 continue
+            if part == NOTHING:
+                return NOTHING
             _flush(data, flat)
             flat.append(part)
     _flush(data, flat)
@@ -164,6 +169,8 @@ def repeat(body: Expr, minimum: int, maximum: int | None) -> Expr:
     """A repetition; exactly once is the body itself, and of the empty string the empty string."""
     if maximum == 0 or body == EPSILON:
         return EPSILON
+    if body == NOTHING:
+        return NOTHING if minimum else EPSILON
     if (minimum, maximum) == (1, 1):
         return body
     if isinstance(body, Repeat) and body.min <= 1:  # the inner counts leave no gaps: (x{1,3}){2,5} is x{2,15}

@@ -124,14 +124,15 @@ def productive_rules(grammar: Grammar) -> frozenset[str]:
 def all_rules_derive_something(grammar: Grammar, rounds: int = 6) -> bool:
     """Whether it is shown in a few rounds that every part derives a string: a quick look before trimming.
 
-    Rounds go forwards and backwards over the rules; False may mean that more of them are needed.
+    The grammar is made of tidy nodes. Rounds go forwards and backwards over the rules; False may mean that
+    more of them are needed.
     """
     shown: set[str] = set()
     left = list(grammar.rules)
     for _ in range(rounds):
         left = [name for name in left if not _is_shown(grammar.rules[name], shown, name)]
         if not left:
-            return not any(_has_dead_part(expr) for expr in grammar.rules.values())
+            return True
         left.reverse()
     return False
 
@@ -154,10 +155,6 @@ def _is_shown(expr: Expr, shown: set[str], name: str) -> bool:
             waiting.append(node.body)  # type: ignore[union-attr]
     shown.add(name)
     return True
-
-
-def _has_dead_part(expr: Expr) -> bool:
-    return any(node == NOTHING for node in walk(expr) if type(node) is Alt)
 
 
 def nullable_rules(grammar: Grammar) -> frozenset[str]:

@@ -107,7 +107,7 @@ def components(grammar: Grammar) -> list[tuple[str, ...]]:
 
 
 def reference_depth(grammar: Grammar) -> int:
-    """How many rules stand above each other in a walk that goes down from the root and visits each rule once."""
+    """How many rules stand above each other in a walk down from the root that visits each rule once."""
     seen = {grammar.root}
     path = [iter(references(grammar.rules[grammar.root]))]
     deepest = 1

@@ -91,6 +91,21 @@ class _State:
     seen: frozenset[Literal]
 
 
+NO_CONTEXT = Branch(ANY_TYPE)
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+DEPENDENCIES = ("dependentRequired", "dependentSchemas", "dependencies")
+RESOLVED_HERE = frozenset((*REFERENCES, "allOf", "anyOf", "oneOf", "not", "if", *DEPENDENCIES))
+
+
+def _stands_alone(schema: Schema, positive: bool) -> bool:
+    """Whether a literal has one branch of its own facts: the common case."""
+    return positive and isinstance(schema.value, dict) and RESOLVED_HERE.isdisjoint(schema.active)
+
+
+def _facts(schema: Schema) -> tuple[Fact, ...]:
+    return () if KEYWORD_TYPES.keys().isdisjoint(schema.active) else (Plain(schema),)
+
+
 def types_of(schema: Schema) -> int:
     """The types that a schema's own `type` admits."""
     names = schema.get("type")
@@ -121,11 +136,13 @@ class Brancher:
         self._exclusive = exclusive
         self._asserts = asserts
 
-    def branches(self, node: Node, context: Branch = Branch(ANY_TYPE)) -> list[Branch]:
+    def branches(self, node: Node, context: Branch = NO_CONTEXT) -> list[Branch]:
         """The branches of a conjunction that starts from a context's types and facts.
 
         Raises RefusedConstruct for what has no exact form, and for references that never descend.
         """
+        if len(node) == 1 and context == NO_CONTEXT and _stands_alone(*node[0]):
+            return [Branch(types_of(node[0][0]), _facts(node[0][0]))]
         start = _State(
             context.types, context.facts, [(literal, frozenset()) for literal in node], [], frozenset()
         )
@@ -181,8 +198,7 @@ class Brancher:
     def _hold(self, schema: Schema, chain: frozenset[int], state: _State) -> None:
         """Add what a schema that must hold asks for."""
         state.types &= types_of(schema)
-        if any(schema.has(keyword) for keyword in KEYWORD_TYPES if keyword in schema.value):
-            state.facts += (Plain(schema),)
+        state.facts += _facts(schema)
         for literal in self._joined(schema):
             state.pending.append((literal, chain))
         state.splits += [(options, chain) for options in self._splits(schema, state)]
