@@ -56,7 +56,7 @@ def validate_output(kind: str, source: str, text: str, options: Options) -> str 
 
 @functools.lru_cache(maxsize=64)
 def _validator(source: str, assert_formats: bool) -> Validator:
-    return Validator(source, assert_formats=assert_formats)
+    return Validator(source, assert_formats=assert_formats, legacy_keywords=True)
 
 
 def _schema_failure(source: str, text: str, assert_formats: bool) -> str | None:

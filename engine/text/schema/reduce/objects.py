@@ -154,6 +154,8 @@ def _finished(draft: _Draft, reducer: "Reducer") -> list[ObjectClause]:
             continue
         listed = names.members(FINITE_NAMES + len(taken))
         if listed is None:
+            if reducer.is_empty(node):
+                continue
             raise _exhaustible(draft)
         slots += [Slot(name, node, False) for name in listed if name not in taken]
     slots = [slot for slot in slots if slot.required or not _is_never(slot.node)]
