@@ -18,13 +18,16 @@ LIMITS: Mapping[str, int] = {
     "schema_bytes": 1024 * 1024,  # UTF-8 bytes of a JSON Schema
     "schema_depth": 256,  # values inside values of a schema
     "schema_positions": 50_000,  # schemas that the root reaches
-    "schema_members": 20_000,  # declared members of all its objects together
-    "enum_members": 20_000,  # listed values of all its enums together
+    "schema_members": 6000,  # declared members of all its objects together
+    "enum_members": 32_768,  # listed values of all its enums together
     "reference_chain": 256,  # references that lead to references
     "rule_chain": 1000,  # rules that refer to each other one below the other; a core's stack ends at 2000
     "schema_merges": 16_384,  # alternatives made in one reduction
     "schema_rules": 10_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
+    "object_steps": 65_536,  # ways between them
+    "object_conditions": 6,  # conditions that some member of one object must meet
+    "count": 2**31 - 1,  # a bound on lengths, items or members
     "number_characters": 1000,  # of one number in a schema
     "number_holes": 128,  # excluded ones in a set of numbers
     "number_residues": 128,  # that texts of numbers have to tell apart
@@ -54,6 +57,9 @@ WHAT = {
     "schema_merges": "the combinations of subschemas are too many",
     "schema_rules": "the schema needs too many rules",
     "object_states": "the counts of members or items combine in too many ways",
+    "object_steps": "the counts of members or items combine in too many ways",
+    "object_conditions": "too many conditions ask for some member",
+    "count": "a bound counts too far",
     "number_characters": "a number is too long",
     "number_holes": "too many numbers are excluded",
     "number_residues": "the multiples of numbers have too many residues",

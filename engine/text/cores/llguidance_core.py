@@ -183,6 +183,16 @@ def _depth(grammar: Grammar) -> int:
 
 def _compile_error(message: str) -> Exception:
     """The library's failure; a grammar past its number of symbols is the caller's."""
+    if "fuel exhausted" in message:
+        return LimitExceeded(
+            ErrorKind.INVALID_GRAMMAR,
+            "the terminals of the grammar are too entangled",
+            found=_first_line(message),
+            allowed="fewer conditions on one string, smaller counts",
+            limit="lexer_fuel",
+            value=STEP_FUEL + 1,
+            maximum=STEP_FUEL,
+        )
     if "grammar.symbols.len()" not in message:
         return CoreFault(f"llguidance failed to compile a grammar: {_first_line(message)}")
     return LimitExceeded(

@@ -18,6 +18,7 @@ from engine.text.schema.source import INT64, KIND, Number, Value, walk_values
 from engine.text.schema.strings import search_language
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+SHORT_INTEGER = 18  # characters that no integer past 64 bits fits
 IN_PLACE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
@@ -178,7 +179,10 @@ def _check_argument(schema: Schema, keyword: str, argument: Value, shape: Shape)
             repr(argument)[:40],
             shape,
         )
-    if shape in (Shape.NUMBER, Shape.POSITIVE):
+    if shape is Shape.COUNT:
+        bound = min(int(argument.value), 10**12)
+        check_limit("count", bound, UNSUPPORTED, schema.location(keyword))
+    elif shape in (Shape.NUMBER, Shape.POSITIVE):
         _check_exact(schema, keyword, argument)
     elif keyword in ("enum", "const"):
         _check_values(schema, keyword, argument)
@@ -205,8 +209,9 @@ def _check_values(schema: Schema, keyword: str, argument: Value) -> None:
     for pointer, part in walk_values(argument):
         if not isinstance(part, Number):
             continue
-        is_integer = part.is_integer_text
-        if is_integer and not INT64[0] <= part.value <= INT64[1]:
+        if part.is_integer_text and len(part.text) <= SHORT_INTEGER:
+            continue
+        if part.is_integer_text and not INT64[0] <= part.value <= INT64[1]:
             allowed = "integers of 64 bits, signed"
             raise _refusal(schema, keyword, "an integer is past 64 bits", part.text, allowed, pointer)
         _check_exact(schema, keyword, part, pointer)

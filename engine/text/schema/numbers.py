@@ -135,6 +135,8 @@ def _integer_ranges(numbers: NumberSet) -> Iterator[tuple[int, int]]:
 
 def literal_texts(decimal_text: str) -> tuple[str, ...]:
     """The spellings of one number: its own, plain int64 text, and the decimal a serializer writes."""
+    if len(decimal_text) <= 15 and decimal_text.lstrip("-").isdecimal() and decimal_text != "-0":
+        return decimal_text, f"{decimal_text}.0"  # binary64 holds it: long lists of integers are common
     return tuple(dict.fromkeys([decimal_text, *_texts(Fraction(decimal_text), integer=False)]))
 
 

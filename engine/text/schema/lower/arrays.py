@@ -71,7 +71,7 @@ class _Counting:
     def start(self) -> Expr:
         """All non-empty arrays."""
         zero = tuple(0 for _ in self._clause.counted)
-        waiting = [(0, zero)]
+        waiting, num_steps = [(0, zero)], 0
         pieces: dict[tuple[int, tuple[int, ...]], str] = {}
         while waiting:
             state = waiting.pop()
@@ -79,8 +79,12 @@ class _Counting:
                 continue
             pieces[state] = f"a{len(self._lowerer.rules)}-{len(pieces)}"
             self._lowerer.rules[pieces[state]] = NOTHING
-            check_limit("object_states", len(pieces), UNSUPPORTED, Location(pointer=self._clause.pointer))
-            waiting += [after for after, _ in self._steps(*state)]
+            place = Location(pointer=self._clause.pointer)
+            check_limit("object_states", len(pieces), UNSUPPORTED, place)
+            following = [after for after, _ in self._steps(*state)]
+            num_steps += len(following)
+            check_limit("object_steps", num_steps, UNSUPPORTED, place)
+            waiting += following
         for state, name in pieces.items():
             self._lowerer.rules[name] = self._rule(state, pieces)
         return Ref(pieces[(0, zero)])

@@ -85,6 +85,7 @@ class Lowerer:
 
     def rule(self, expr: Expr) -> Expr:
         """A reference to a new rule for an expression."""
+        check_limit("schema_rules", len(self.rules), UNSUPPORTED)
         name = f"p{len(self.rules)}-{len(self._values)}"
         self.rules[name] = expr
         return Ref(name)

@@ -131,6 +131,7 @@ class _Counting:
 
     def start(self) -> Expr:
         """One member or more."""
+        check_limit("object_conditions", len(self._clause.witnesses), UNSUPPORTED, self._place)
         waiting: list[State] = [(0, 0, frozenset())]
         while waiting:
             state = waiting.pop()
