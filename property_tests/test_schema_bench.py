@@ -73,7 +73,7 @@ def test_verdicts(texts, instance, valid, kind):
     assert verdict(texts, instance, valid).kind is kind
 
 
-@pytest.mark.clause("CORE-6")
+@pytest.mark.clause("VER-2")
 def test_a_mask_that_is_narrower_than_its_matcher_is_told():
     found = verdict(["[1, 2]"], "[1, 2]", True, hides=b"2")
     assert found.narrow
