@@ -18,13 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.errors import IntegrityError, MissingDependency, RequestError
-from engine.frontend.tokenizer import qwen3_5_vocabulary
 from engine.request import OutputConstraint
 from engine.text.compiler import CompiledConstraint, ConstraintCompiler
 from engine.text.matcher import Matcher
-from engine.text.vocabulary import TokenClass, Vocabulary, toy_vocabulary
+from engine.text.vocabulary import TokenClass, Vocabulary
+from experiments.vocabularies import METAVAR, vocabulary_name, vocabulary_of
 
-VOCABULARIES = {"toy": toy_vocabulary, "qwen3.5": qwen3_5_vocabulary}
 MASK_REPEATS = 20
 
 
@@ -47,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     source.add_argument("--regex", metavar="R", help="regular expression for the whole output")
     source.add_argument("--choice", action="append", metavar="C", help="one of the choices; repeat it")
     found.add_argument("--prefix", default="", metavar="TEXT", help="text that stands already")
-    found.add_argument("--vocab", choices=VOCABULARIES, default="toy")
+    found.add_argument("--vocab", type=vocabulary_name, default="toy", metavar=METAVAR)
     found.add_argument("--core", help="force a core by name; left out: the engine's own choice")
     found.add_argument("--top", type=int, default=20, metavar="N", help="how many legal tokens to show")
     return found
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     source = ""
     try:
         constraint, source = _constraint(arguments)
-        vocabulary = VOCABULARIES[arguments.vocab]()
+        vocabulary = vocabulary_of(arguments.vocab)
         compiled, _ = ConstraintCompiler(vocabulary).compile(constraint, core=arguments.core)
         matcher = compiled.new_matcher(vocabulary)
         take_prefix(matcher, vocabulary, arguments.prefix)

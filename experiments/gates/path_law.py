@@ -17,6 +17,7 @@ from engine.runtime.contract import RowResult
 from engine.runtime.engine import RequestHandle
 from engine.runtime.stats import SpecStats
 from engine.text.vocabulary import Vocabulary
+from experiments.gates import vocabulary_kind
 from experiments.gates.path_oracle import Target, Tokens, Twin
 from experiments.gates.path_world import A, B, C, Case, World, options, world
 from experiments.verdict import Verdict, Visible, failed, inconclusive, passed
@@ -73,9 +74,9 @@ class Subject:
         return Target(self.world, self.case, self.settings)
 
 
-def letters(vocab: str) -> Subject:
-    """The small grammar over a, b, c."""
-    law_world = attrs.evolve(world(vocab), seed=TABLE_SEEDS[vocab])
+def letters(vocab: str, on: World | None = None) -> Subject:
+    """The small grammar over a, b, c, on the chosen tables or those of a given world."""
+    law_world = on or attrs.evolve(world(vocab), seed=TABLE_SEEDS[vocabulary_kind(vocab)])
     return Subject(NAME, law_world, LAW_CASE, ("SPEC-2", "SPEC-3", "SPEC-8", "SPECG-6", "SAMP-13"))
 
 

@@ -25,13 +25,15 @@ from engine.runtime.drafters.ordinary import OrdinaryDrafter
 from engine.runtime.engine import Engine
 from engine.runtime.program import TwoPhaseProgram
 from engine.text.compiler import ConstraintCompiler
-from engine.text.vocabulary import TokenClass, Vocabulary, toy_vocabulary
+from engine.text.vocabulary import TokenClass, Vocabulary
+from experiments.vocabularies import vocabulary_of
 from oracles.expressions import Alt, Expression, Literal, Ref, Repeat, Seq
 
 NUM_DRAFTS = 3
 MAX_TOKENS = 7
 PATHS = ("ordinary", "mtp", "dflash", "dflash2", "ngram")
 A, B, C = Literal("a"), Literal("b"), Literal("c")
+PROMPT = (b"bc", b"a", b"b", b"|", b"ab", b"ca", b"a", b"b", b"|", b"c", b".", b"abc")  # | strange, . an end
 CHOICES = ("ab", "abc", "abca", "ca", "cab", "b")
 
 
@@ -130,7 +132,7 @@ class World:
     @property
     def strange_ids(self) -> tuple[int, ...]:
         """Ids no constraint opens: a control id, an id that is never generated, padding, out of range."""
-        return _strange_ids(self.vocabulary)
+        return strange_ids(self.vocabulary)
 
     @property
     def prompt_ids(self) -> tuple[int, ...]:
@@ -221,13 +223,8 @@ def ops_by_name(name: str) -> OpSet:
 
 @cache
 def world(vocab: str, seed: int = 0) -> World:
-    """The world of a vocabulary: `toy` or `qwen3.5`."""
-    if vocab == "toy":
-        vocabulary = toy_vocabulary()
-    else:
-        from engine.frontend.tokenizer import qwen3_5_vocabulary
-
-        vocabulary = qwen3_5_vocabulary()
+    """The world of a vocabulary: `toy`, `qwen3.5` or a model directory."""
+    vocabulary = vocabulary_of(vocab)
     return World(vocabulary, _compiler(vocab, vocabulary), seed)
 
 
@@ -254,14 +251,19 @@ def text_of(vocabulary: Vocabulary, token_ids: Sequence[int]) -> bytes:
 
 
 @cache
-def _strange_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
-    wanted = (TokenClass.CONTROL, TokenClass.UNGENERABLE)
-    special = [next(i for i, kind in enumerate(vocabulary.classes) if kind is one) for one in wanted]
+def strange_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
+    """See `World.strange_ids`; a text id that is nobody's stands in where a vocabulary has no such ids."""
+    kinds = (TokenClass.CONTROL, TokenClass.UNGENERABLE)
+    special = [ids[0] for ids in map(vocabulary.ids_of, kinds) if ids]
+    if not special:
+        texts = ((i, vocabulary.token_bytes[i]) for i in vocabulary.ids_of(TokenClass.TEXT))
+        special = [next(i for i, data in texts if not set(data) & set(b"abc"))]
     return (*special, vocabulary.size, vocabulary.logits_width - 1, -1, 2**31)
 
 
 @cache
 def _prompt_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
-    a, b, c, ab, bc, ca, abc = _liked_ids(vocabulary)
-    control, eos = _strange_ids(vocabulary)[0], vocabulary.eos_ids[0]
-    return (bc, a, b, control, ab, ca, a, b, control, c, eos, abc)
+    ids = {vocabulary.token_bytes[i]: [i] for i in _liked_ids(vocabulary)}
+    ids |= {b"|": [strange_ids(vocabulary)[0]], b".": [vocabulary.eos_ids[0]]}
+    found = [ids.get(piece) or [i for byte in piece for i in ids[bytes([byte])]] for piece in PROMPT]
+    return tuple(i for piece in found for i in piece)

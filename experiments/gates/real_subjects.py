@@ -5,10 +5,12 @@ in which the mask is judged; some end inside a character.
 """
 
 from collections.abc import Mapping
+from functools import cache
 
 from attrs import frozen
 
 from engine.request import OutputConstraint
+from engine.text.vocabulary import TokenClass, Vocabulary
 from oracles.expressions import MAX_SCALAR, Alt, CharClass, Expression, Literal, Ref, Repeat, Seq, TokenSet
 
 
@@ -108,9 +110,7 @@ _DAY = Alt(
 )
 DATE = Seq((Repeat(DIGIT, 4, 4), Literal("-"), _MONTH, Literal("-"), _DAY))
 
-NAMED_IDS = (264, 1358)  # two ordinary ids a user's grammar may name
-
-SUBJECTS = (
+LANGUAGES = (
     Subject(
         "digits",
         OutputConstraint.grammar("root ::= [0-9]+"),
@@ -136,21 +136,6 @@ SUBJECTS = (
         (b"", "«".encode(), "«中".encode()[:-1], "«é中".encode() + b"\xf0\x9f"),
     ),
     Subject(
-        "token ids",
-        OutputConstraint.grammar(
-            f'root ::= "id " (Token({NAMED_IDS[0]}, {NAMED_IDS[1]}) | "a" ExcludeToken({NAMED_IDS[0]}))'
-        ),
-        {
-            "root": Seq(
-                (
-                    Literal("id "),
-                    Alt((TokenSet(NAMED_IDS), Seq((Literal("a"), TokenSet(NAMED_IDS[:1], exclude=True))))),
-                )
-            )
-        },
-        (b"", b"id ", b"id a"),
-    ),
-    Subject(
         "json",
         OutputConstraint.grammar(JSON_TEXT),
         JSON_RULES,
@@ -163,3 +148,24 @@ SUBJECTS = (
         (b"", b"a", b"\xe4\xb8", b"\xf0\x9f\x99"),
     ),
 )
+
+SPELLED_BYTES = b"abc" + b"".join(prefix for subject in LANGUAGES for prefix in subject.prefixes)
+
+
+@cache
+def subjects(vocabulary: Vocabulary) -> tuple[Subject, ...]:
+    """The languages, and one that names two ordinary ids of the vocabulary."""
+    texts = vocabulary.ids_of(TokenClass.TEXT)
+    named = (texts[min(264, len(texts) // 2)], texts[min(1358, len(texts) - 1)])
+    return (*LANGUAGES, _token_ids(*named))
+
+
+def _token_ids(one: int, other: int) -> Subject:
+    """A language of token ids, as a user's grammar may name them."""
+    either, not_one = TokenSet((one, other)), TokenSet((one,), exclude=True)
+    return Subject(
+        "token ids",
+        OutputConstraint.grammar(f'root ::= "id " (Token({one}, {other}) | "a" ExcludeToken({one}))'),
+        {"root": Seq((Literal("id "), Alt((either, Seq((Literal("a"), not_one))))))},
+        (b"", b"id ", b"id a"),
+    )

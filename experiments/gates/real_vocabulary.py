@@ -1,4 +1,4 @@
-"""Gate: on the real vocabulary every id's bit is right, and sampling is exact on rows that wide.
+"""Gate: on a real vocabulary every id's bit is right, and sampling is exact on rows that wide.
 
 The oracle tries every token on its own Earley parse (wide_oracle). The engine's mask must hold exactly the
 oracle's ids, with control ids closed, completion ids open only at an end, nothing at or past V. Both cores
@@ -14,16 +14,16 @@ import torch
 
 import oracles.sample
 from engine.errors import RequestError
-from engine.frontend.tokenizer import qwen3_5_vocabulary
 from engine.ops import get_ops
 from engine.ops.sample import RowStatus, SamplingBatch
 from engine.request import SamplingSettings
 from engine.text.compiler import ConstraintCompiler
 from engine.text.vocabulary import TokenClass, Vocabulary
 from experiments.cases import Line, decode, line, oracle_law, sample_case
-from experiments.gates.real_subjects import SUBJECTS, Subject
+from experiments.gates.real_subjects import Subject, subjects
 from experiments.gates.wide_oracle import MergedEarley, SortedTokens
 from experiments.verdict import Verdict, Visible, failed, passed, skipped
+from experiments.vocabularies import vocabulary_of
 from oracles.expressions import to_byte_grammar
 from oracles.grammar_prefix import Earley
 from oracles.masks import pack, unpack
@@ -51,29 +51,71 @@ ROW_STATES = (
 
 
 def gate(
-    *, seed: int, ops: str, subjects: tuple[str, ...] = (), rows: int = 4, shard: int = 0, shards: int = 1
+    *,
+    seed: int,
+    ops: str,
+    vocab: str,
+    only: tuple[str, ...] = (),
+    rows: int = 4,
+    shard: int = 0,
+    shards: int = 1,
 ) -> list[Verdict]:
-    """Judge the masks of the named subjects (all by default), then the sampling op on `rows` wide rows.
+    """Judge the masks of the subjects, or of `only` some, then the sampling op on `rows` wide rows.
 
     With shards, each takes every `shards`-th subject; the last one takes the sampling rows too.
     """
-    chosen = [subject for subject in SUBJECTS if not subjects or subject.name in subjects]
-    verdicts = [check_masks(subject, core) for subject in chosen[shard::shards] for core in CORES]
+    world = world_of(vocab)
+    chosen = [subject for subject in world.subjects.values() if not only or subject.name in only]
+    verdicts = [check_masks(world, subject, core) for subject in chosen[shard::shards] for core in CORES]
     if shard == shards - 1:
-        verdicts.append(check_sampling(seed, ops, rows))
+        verdicts.append(check_sampling(world, seed, ops, rows))
     return verdicts
 
 
-@functools.cache
-def compiler() -> ConstraintCompiler:
-    """One compiler over the real vocabulary per process."""
-    return ConstraintCompiler(qwen3_5_vocabulary())
+class World:
+    """One vocabulary with its compiler and languages, and what the oracle alone says about them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.vocabulary = vocabulary_of(name)
+        self.subjects = {subject.name: subject for subject in subjects(self.vocabulary)}
+        self.compiler = ConstraintCompiler(self.vocabulary)
+        self._data = oracle_bytes(self.vocabulary)
+        self._tokens = SortedTokens(self._data)
+        self._ids_by_bytes = {data: i for i, data in enumerate(self._data) if data}
+        self._parsers: dict[str, MergedEarley] = {}
+        self._legal: dict[tuple[str, bytes], frozenset[int]] = {}
+
+    def legal_ids(self, name: str, prefix: bytes) -> frozenset[int]:
+        """The ids that are legal after `prefix`, by the oracle alone; shared by both cores."""
+        if (name, prefix) not in self._legal:
+            self._legal[name, prefix] = self._search(self._parser(name), name, prefix)
+        return self._legal[name, prefix]
+
+    def _search(self, parser: MergedEarley, name: str, prefix: bytes) -> frozenset[int]:
+        state = parser.after(prefix)
+        if state is None:
+            raise ValueError(f"{prefix!r} is no prefix of {name}")
+        return frozenset(self._tokens.legal_ids(parser, state, self.vocabulary.eos_ids))
+
+    def _parser(self, name: str) -> MergedEarley:
+        if name not in self._parsers:
+            text_ids = self.vocabulary.ids_of(TokenClass.TEXT)
+            grammar = to_byte_grammar(self.subjects[name].rules, text_ids)
+            self._parsers[name] = MergedEarley(Earley(grammar, "root"))
+        return self._parsers[name]
+
+    def longest_tokens(self, data: bytes) -> list[int]:
+        """Spell `data` with the longest matching token at each step."""
+        known, ids, start = self._ids_by_bytes, [], 0
+        while start < len(data):
+            end = next(end for end in range(len(data), start, -1) if data[start:end] in known)
+            ids.append(known[data[start:end]])
+            start = end
+        return ids
 
 
-@functools.cache
-def sorted_tokens() -> SortedTokens:
-    """The real vocabulary's text tokens in byte order, made once per process."""
-    return SortedTokens(oracle_bytes(qwen3_5_vocabulary()))
+world_of = functools.cache(World)
 
 
 def oracle_bytes(vocabulary: Vocabulary) -> list[bytes | None]:
@@ -82,79 +124,47 @@ def oracle_bytes(vocabulary: Vocabulary) -> list[bytes | None]:
     return [data if token_class is TokenClass.TEXT else None for data, token_class in pairs]
 
 
-@functools.cache
-def parser_of(name: str) -> MergedEarley:
-    """The oracle's parser of one subject."""
-    rules = next(subject for subject in SUBJECTS if subject.name == name).rules
-    text_ids = qwen3_5_vocabulary().ids_of(TokenClass.TEXT)
-    return MergedEarley(Earley(to_byte_grammar(rules, text_ids), "root"))
-
-
-@functools.cache
-def oracle_ids(name: str, prefix: bytes) -> frozenset[int]:
-    """The ids that are legal after `prefix`, by the oracle alone; shared by both cores."""
-    parser = parser_of(name)
-    state = parser.after(prefix)
-    if state is None:
-        raise ValueError(f"{prefix!r} is no prefix of {name}")
-    return frozenset(sorted_tokens().legal_ids(parser, state, qwen3_5_vocabulary().eos_ids))
-
-
-def engine_words(subject: Subject, core: str | None, prefix: bytes) -> torch.Tensor:
+def engine_words(world: World, subject: Subject, core: str | None, prefix: bytes) -> torch.Tensor:
     """The engine's packed mask after `prefix`, which is fed as the longest tokens that spell it."""
-    compiled, _ = compiler().compile(subject.constraint, core=core)
+    compiled, _ = world.compiler.compile(subject.constraint, core=core)
     matcher = compiled.new_matcher()
-    matcher.preview(longest_tokens(prefix))
+    matcher.preview(world.longest_tokens(prefix))
     matcher.confirm()
-    row = torch.full((qwen3_5_vocabulary().num_words,), -1, dtype=torch.int32)
+    row = torch.full((world.vocabulary.num_words,), -1, dtype=torch.int32)
     matcher.fill(row)
     return row
 
 
-@functools.cache
-def _ids_by_bytes() -> dict[bytes, int]:
-    return {data: i for i, data in enumerate(oracle_bytes(qwen3_5_vocabulary())) if data}
-
-
-def longest_tokens(data: bytes) -> list[int]:
-    """Spell `data` with the longest matching token at each step."""
-    known, ids, start = _ids_by_bytes(), [], 0
-    while start < len(data):
-        end = next(end for end in range(len(data), start, -1) if data[start:end] in known)
-        ids.append(known[data[start:end]])
-        start = end
-    return ids
-
-
-def check_masks(subject: Subject, core: str) -> Verdict:
+def check_masks(world: World, subject: Subject, core: str) -> Verdict:
     """Every bit of every judged state of one subject on one core."""
     started = time.perf_counter()
-    vocabulary = qwen3_5_vocabulary()
     check = f"{subject.name} ({core})"
     num_open: list[int] = []
     for prefix in subject.prefixes:
         try:
-            found = unpack(engine_words(subject, core, prefix))
+            found = unpack(engine_words(world, subject, core, prefix))
         except RequestError as error:
-            if compiler().compile(subject.constraint)[0].core_name.startswith(core):
+            if world.compiler.compile(subject.constraint)[0].core_name.startswith(core):
                 raise
             return skipped(NAME, check, f"the other core is chosen; this one refuses: {error}")
-        expected = oracle_ids(subject.name, prefix)
+        expected = world.legal_ids(subject.name, prefix)
         num_open.append(len(expected))
         if found != expected:
-            return _mask_failure(subject, core, prefix, found ^ expected).timed(time.perf_counter() - started)
+            wrong = _mask_failure(world, subject, core, prefix, found ^ expected)
+            return wrong.timed(time.perf_counter() - started)
     detail = f"{len(num_open)} states; open ids in each: {', '.join(f'{n:,}' for n in num_open)}"
-    n = len(num_open) * vocabulary.logits_width
+    n = len(num_open) * world.vocabulary.logits_width
     verdict = passed(NAME, check, n=n, visible=ONE_BIT, detail=detail, clauses=CLAUSES)
     return verdict.timed(time.perf_counter() - started)
 
 
-def _mask_failure(subject: Subject, core: str, prefix: bytes, wrong: set[int]) -> Verdict:
-    vocabulary = qwen3_5_vocabulary()
+def _mask_failure(world: World, subject: Subject, core: str, prefix: bytes, wrong: set[int]) -> Verdict:
+    vocabulary = world.vocabulary
     shown = ", ".join(f"{i} {vocabulary.render(i)}" for i in sorted(wrong)[:MAX_SHOWN])
     case = {
         "kind": "mask",
         "replay": f"{__name__}:replay",
+        "vocab": world.name,
         "subject": subject.name,
         "core": core,
         "prefix": prefix.hex(),
@@ -172,23 +182,24 @@ def _mask_failure(subject: Subject, core: str, prefix: bytes, wrong: set[int]) -
 
 def replay(case: dict[str, Any]) -> list[Line]:
     """The engine's mask and the oracle's legal set of one case, with the ids in which they differ."""
-    subject = next(subject for subject in SUBJECTS if subject.name == case["subject"])
+    world = world_of(case["vocab"])
+    subject = world.subjects[case["subject"]]
     prefix = bytes.fromhex(case["prefix"])
-    found = unpack(engine_words(subject, case["core"], prefix))
-    expected = oracle_ids(subject.name, prefix)
-    render = qwen3_5_vocabulary().render
+    found = unpack(engine_words(world, subject, case["core"], prefix))
+    expected = world.legal_ids(subject.name, prefix)
+    render = world.vocabulary.render
     lines = [line("open ids", len(found), len(expected))]
     for token_id in sorted(found ^ expected)[:MAX_SHOWN]:
         lines.append(line(f"{token_id} {render(token_id)}", token_id in found, token_id in expected))
     return lines
 
 
-def check_sampling(seed: int, ops: str, rows: int) -> Verdict:
+def check_sampling(world: World, seed: int, ops: str, rows: int) -> Verdict:
     """Sampling from `rows` rows of full width under real masks, at every break point of the oracle's law."""
     started = time.perf_counter()
     num_probes = 0
     for index in range(rows):
-        case = wide_case(seed, ops, index)
+        case = wide_case(world, seed, ops, index)
         law = oracle_law(case)
         probes = oracles.sample.probe_uniforms(oracles.sample.breakpoints(law), exact=False)
         drawn = op_draws(case, probes)
@@ -197,7 +208,7 @@ def check_sampling(seed: int, ops: str, rows: int) -> Verdict:
             if token != oracles.sample.draw(law, u):
                 verdict = failed(NAME, "sampling at full width", case=case | {"uniform": u}, n=num_probes)
                 return verdict.timed(time.perf_counter() - started)
-    width = qwen3_5_vocabulary().logits_width
+    width = world.vocabulary.logits_width
     visible = Visible("a break off by 2^-24", 2.0**-24)
     detail = f"{rows} rows of {width:,} logits, ids at and past V and control ids made most likely"
     verdict = passed(
@@ -211,16 +222,15 @@ def check_sampling(seed: int, ops: str, rows: int) -> Verdict:
     return verdict.timed(time.perf_counter() - started)
 
 
-def wide_case(seed: int, ops: str, index: int) -> dict[str, Any]:
+def wide_case(world: World, seed: int, ops: str, index: int) -> dict[str, Any]:
     """Row `index`: logits that favour padding and control ids, a real state's mask, one of the settings."""
-    vocabulary = qwen3_5_vocabulary()
+    vocabulary = world.vocabulary
     generator = np.random.default_rng([seed, 2, index])
     logits = (generator.standard_normal(vocabulary.logits_width) * 2).astype(np.float32)
     logits[vocabulary.size :] = 60.0
     logits[list(vocabulary.ids_of(TokenClass.CONTROL) + vocabulary.ids_of(TokenClass.UNGENERABLE))] = 50.0
     name, state = ROW_STATES[index % len(ROW_STATES)]
-    subject = next(subject for subject in SUBJECTS if subject.name == name)
-    legal = oracle_ids(name, subject.prefixes[state])
+    legal = world.legal_ids(name, world.subjects[name].prefixes[state])
     generated = generator.choice(sorted(legal), size=8)
     return sample_case(
         logits,

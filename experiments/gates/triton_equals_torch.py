@@ -21,10 +21,11 @@ from engine.ops.sample import SamplingBatch, TargetLaw
 from engine.request import SamplingSettings
 from experiments.cases import round_case, sample_case, uniform_case
 from experiments.verdict import Verdict, failed, passed, skipped
+from experiments.vocabularies import vocabulary_of
 from oracles.sample import Law
 
 NAME = "triton equals torch"
-SIZES = {"toy": (997, 1024), "qwen3.5": (248_077, 248_320)}
+SIZES = {"toy": (997, 1024), "qwen3.5": (248_077, 248_320)}  # V and width, known without loading anything
 CAP = 20
 NUM_WINDOW = 3
 NUM_CANDIDATES = 16
@@ -78,7 +79,7 @@ def device() -> torch.device:
 
 def check_sampling(generator: np.random.Generator, vocab: str, rows: int) -> Verdict:
     """Candidates, statuses and drawn ids of `rows` rows of every kind."""
-    vocab_size, width = SIZES[vocab]
+    vocab_size, width = SIZES[vocab] if vocab in SIZES else _sizes(vocab)
     differing: list[tuple[Arrays, int]] = []
     for first in range(0, rows, len(SETTINGS)):
         batch = random_rows(generator, vocab_size, width, range(first, min(first + len(SETTINGS), rows)))
@@ -100,6 +101,11 @@ def check_sampling(generator: np.random.Generator, vocab: str, rows: int) -> Ver
     if not batch["constrained_mask"][row]:
         case["allowed_bitmask"] = None
     return failed(NAME, "sampled ids", case=case, worst_error=len(differing), **facts)
+
+
+def _sizes(directory: str) -> tuple[int, int]:
+    vocabulary = vocabulary_of(directory)
+    return vocabulary.size, vocabulary.logits_width
 
 
 def interpretation() -> str:
