@@ -141,18 +141,21 @@ class GatedAttention(nn.Module):
         """Return the mixed columns; this pass's keys and values are written into `cache`."""
         rows = x.shape[:2]
         query, gate = self.q_proj(x).view(*rows, self.num_heads, 2 * self.head_dim).chunk(2, dim=-1)
-        query = rotate(self.q_norm(query), geometry.cos, geometry.sin)
         key = self.k_norm(self.k_proj(x).view(*rows, self.num_kv_heads, self.head_dim))
         value = self.v_proj(x).view(*rows, self.num_kv_heads, self.head_dim)
-        cache.keys[geometry.lanes, geometry.positions] = rotate(key, geometry.cos, geometry.sin)
+        turned = rotate(torch.cat([self.q_norm(query), key], dim=2), geometry.cos, geometry.sin)
+        query, key = turned.split([self.num_heads, self.num_kv_heads], dim=2)
+        cache.keys[geometry.lanes, geometry.positions] = key
         cache.values[geometry.lanes, geometry.positions] = value
         lanes = geometry.lanes[:, 0]
         mixed = F.scaled_dot_product_attention(
             query.transpose(1, 2),
-            cache.keys[:, : geometry.context][lanes].transpose(1, 2),
-            cache.values[:, : geometry.context][lanes].transpose(1, 2),
+            cache.keys[:, : geometry.context].index_select(0, lanes).transpose(1, 2),
+            cache.values[:, : geometry.context].index_select(0, lanes).transpose(1, 2),
             attn_mask=geometry.visible_mask,
             enable_gqa=True,
         )
         gated = mixed.transpose(1, 2) * torch.sigmoid(gate)
         return self.o_proj(gated.reshape(*rows, -1))
+
+    __call__ = forward

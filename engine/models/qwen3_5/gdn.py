@@ -68,11 +68,12 @@ class GdnState:
     ) -> None:
         """Move every row's lane by the first `counts` columns of its records, 0 up to all of them."""
         by_head = counts[None, :, None]
-        moved = replay(self.recurrent[:, lanes], records.keys, records.updates, records.log_decay, by_head)
-        self.recurrent[:, lanes] = moved
+        states = self.recurrent.index_select(1, lanes)
+        moved = replay(states, records.keys, records.updates, records.log_decay, by_head)
+        self.recurrent.index_copy_(1, lanes, moved)
         taps = counts[:, None] + torch.arange(self.window.shape[2], device=counts.device)
         rows = torch.arange(len(counts), device=counts.device)[:, None]
-        self.window[:, lanes] = records.columns[:, rows, taps]
+        self.window.index_copy_(1, lanes, records.columns[:, rows, taps])
 
 
 def replay(
@@ -87,7 +88,10 @@ def replay(
     last = log_decay.gather(-1, (counts - 1).clamp(min=0)).masked_fill(counts == 0, 0.0)
     dropped = torch.arange(log_decay.shape[-1], device=state.device) >= counts
     weights = (last - log_decay).float().masked_fill(dropped, -torch.inf).exp()
-    return last.float().exp()[..., None] * state + (keys * weights[..., None]).mT @ updates
+    decayed, keys = last.float().exp()[..., None] * state, (keys * weights[..., None]).mT
+    if keys.shape[-1] == 1:  # an outer product is no work for a matrix kernel
+        return torch.addcmul(decayed, keys, updates)
+    return decayed + keys @ updates
 
 
 def delta_chunk(
@@ -121,30 +125,34 @@ def delta_pass(
     query: Float32[Tensor, "batch heads columns key_dim"],
     key: Float32[Tensor, "batch heads columns key_dim"],
     value: Float32[Tensor, "batch heads columns value_dim"],
-    steps: Float64[Tensor, "batch heads columns"],
+    log_decay: Float64[Tensor, "batch heads columns"],
     beta: Float32[Tensor, "batch heads columns"],
 ) -> tuple[
     Float32[Tensor, "batch heads columns value_dim"], Float32[Tensor, "batch heads columns value_dim"]
 ]:
-    """Return answers and updates of any number of columns, chunk by chunk; `steps` are the log decays."""
+    """Return answers and updates of any number of columns; `log_decay` is G over the whole pass."""
+    if key.shape[2] <= CHUNK:
+        return delta_chunk(state, query, key, value, log_decay, beta)
     answers, updates = [], []
     for start in range(0, key.shape[2], CHUNK):
         part = slice(start, start + CHUNK)
-        log_decay = steps[:, :, part].cumsum(-1)
+        before = log_decay[:, :, start - 1 : start] if start else 0.0
+        own_decay = log_decay[:, :, part] - before
         answer, update = delta_chunk(
-            state, query[:, :, part], key[:, :, part], value[:, :, part], log_decay, beta[:, :, part]
+            state, query[:, :, part], key[:, :, part], value[:, :, part], own_decay, beta[:, :, part]
         )
         answers.append(answer)
         updates.append(update)
         if part.stop < key.shape[2]:
             count = torch.full((), CHUNK, device=key.device)
-            state = replay(state, key[:, :, part], update, log_decay, count)
+            state = replay(state, key[:, :, part], update, own_decay, count)
     return torch.cat(answers, dim=2), torch.cat(updates, dim=2)
 
 
 def unit_l2(x: Float32[Tensor, "... width"]) -> Float32[Tensor, "... width"]:
-    """Return x with (nearly) unit length."""
-    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + KEY_EPS)
+    """Return x with length 1, nearly; an L2 norm is an RMS norm of another scale."""
+    width = x.shape[-1]
+    return F.rms_norm(x, (width,), eps=KEY_EPS / width) * width**-0.5
 
 
 class DepthwiseTaps(nn.Module):
@@ -158,12 +166,9 @@ class DepthwiseTaps(nn.Module):
         self, columns: Float[Tensor, "batch taps_and_columns channels"]
     ) -> Float[Tensor, "batch columns channels"]:
         """Return one sum per column that has all its taps before it."""
-        taps = self.weight[:, 0].unbind(-1)
-        num_columns = columns.shape[1] - len(taps) + 1
-        mixed = columns[:, :num_columns] * taps[0]
-        for i, tap in enumerate(taps[1:], start=1):
-            mixed = mixed + columns[:, i : i + num_columns] * tap
-        return mixed
+        return (columns.unfold(1, self.weight.shape[2], 1) * self.weight[:, 0]).sum(-1)
+
+    __call__ = forward
 
 
 class GatedDeltaNet(nn.Module):
@@ -171,21 +176,19 @@ class GatedDeltaNet(nn.Module):
 
     def __init__(self, config: Qwen35Config) -> None:
         super().__init__()
-        self.widths = [config.num_key_heads * config.key_dim] * 2 + [
-            config.num_value_heads * config.value_dim
-        ]
+        self.widths = [2 * config.num_key_heads * config.key_dim, config.num_value_heads * config.value_dim]
         self.key_dim, self.value_dim = config.key_dim, config.value_dim
         self.num_shared = config.num_value_heads // config.num_key_heads
         hidden, heads = config.hidden_size, config.num_value_heads
         self.in_proj_qkv = Projection(hidden, config.conv_channels)
-        self.in_proj_z = Projection(hidden, self.widths[2])
+        self.in_proj_z = Projection(hidden, self.widths[1])
         self.in_proj_b = Projection(hidden, heads)
         self.in_proj_a = Projection(hidden, heads)
         self.conv1d = DepthwiseTaps(config.conv_channels, config.conv_kernel)
         self.A_log = nn.Parameter(torch.empty(heads))
         self.dt_bias = nn.Parameter(torch.empty(heads))
         self.norm = GatedRmsNorm(config.value_dim, config.eps)
-        self.out_proj = Projection(self.widths[2], hidden)
+        self.out_proj = Projection(self.widths[1], hidden)
 
     def forward(
         self,
@@ -195,21 +198,22 @@ class GatedDeltaNet(nn.Module):
     ) -> tuple[Float[Tensor, "batch columns hidden"], GdnRecords]:
         """Return the mixed columns and the records of all of them; the state is only read."""
         columns = torch.cat([window, self.in_proj_qkv(x)], dim=1)
-        query, key, value = F.silu(self.conv1d(columns)).float().split(self.widths, dim=-1)
-        query = unit_l2(self._heads(query, self.key_dim)) * self.key_dim**-0.5
-        key = unit_l2(self._heads(key, self.key_dim))
+        pairs, value = F.silu(self.conv1d(columns)).float().split(self.widths, dim=-1)
+        pairs = unit_l2(_heads(pairs, self.key_dim))
         if self.num_shared > 1:
-            query = query.repeat_interleave(self.num_shared, dim=1)
-            key = key.repeat_interleave(self.num_shared, dim=1)
+            pairs = pairs.repeat_interleave(self.num_shared, dim=1)
+        query, key = pairs.chunk(2, dim=1)
         speed = F.softplus(self.in_proj_a(x).float() + self.dt_bias.float())
-        steps = (-self.A_log.float().exp() * speed).mT.double()
+        log_decay = (-self.A_log.float().exp() * speed).mT.double().cumsum(-1)
         beta = torch.sigmoid(self.in_proj_b(x).float()).mT
-        answers, updates = delta_pass(recurrent, query, key, self._heads(value, self.value_dim), steps, beta)
+        query, value = query * self.key_dim**-0.5, _heads(value, self.value_dim)
+        answers, updates = delta_pass(recurrent, query, key, value, log_decay, beta)
         gate = self.in_proj_z(x).unflatten(-1, (-1, self.value_dim))
         mixed = self.norm(answers.transpose(1, 2), gate).flatten(2)
-        return self.out_proj(mixed), GdnRecords(columns, key, updates, steps.cumsum(-1))
+        return self.out_proj(mixed), GdnRecords(columns, key, updates, log_decay)
 
-    def _heads(
-        self, x: Float[Tensor, "batch columns width"], dim: int
-    ) -> Float[Tensor, "batch heads columns dim"]:
-        return x.unflatten(-1, (-1, dim)).transpose(1, 2)
+    __call__ = forward
+
+
+def _heads(x: Float[Tensor, "batch columns width"], dim: int) -> Float[Tensor, "batch heads columns dim"]:
+    return x.unflatten(-1, (-1, dim)).transpose(1, 2)

@@ -43,3 +43,5 @@ class Mtp(nn.Module):
         x = self.fc(torch.cat(both, dim=-1))
         geometry = Geometry.of(self.config, placement, x.shape[1], x.dtype)
         return self.norm(cast(Block, self.layers[0]).attend(x, geometry, cache))
+
+    __call__ = forward

@@ -1,12 +1,13 @@
 """The small parts that several models share: a matrix, two norms and the gated MLP.
 
 Parameter names are those of the published tensors, so a module's own names are its checkpoint's. Parameters
-start uninitialised: weights come from a file or from a caller's generator, never from a global one.
+start uninitialised: weights come from a file or from a caller's generator, never from a global one. Calling a
+module is its `forward` and nothing else: hooks, which nobody sets here, would cost as much as a small matrix.
 """
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Float32
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -21,11 +22,7 @@ class Projection(nn.Module):
         """Return x times the matrix."""
         return F.linear(x, self.weight)
 
-
-def unit_rms(x: Float[Tensor, "... width"], eps: float) -> Float32[Tensor, "... width"]:
-    """Return x divided by its root mean square over the last axis, in float32."""
-    wide = x.float()
-    return wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    __call__ = forward
 
 
 class RmsNorm(nn.Module):
@@ -38,7 +35,11 @@ class RmsNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
         """Return the normed x in its own dtype; the work is done in float32."""
-        return (unit_rms(x, self.eps) * (1.0 + self.weight.float())).to(x.dtype)
+        weight = self.weight.float()
+        unit = F.rms_norm(x.float(), weight.shape, eps=self.eps)
+        return torch.addcmul(unit, unit, weight).to(x.dtype)
+
+    __call__ = forward
 
 
 class GatedRmsNorm(nn.Module):
@@ -53,7 +54,10 @@ class GatedRmsNorm(nn.Module):
         self, x: Float[Tensor, "... width"], gate: Float[Tensor, "... width"]
     ) -> Float[Tensor, "... width"]:
         """Return the normed and gated x in the gate's dtype; the work is done in float32."""
-        return (unit_rms(x, self.eps) * self.weight.float() * F.silu(gate.float())).to(gate.dtype)
+        scale = self.weight.float()
+        return (F.rms_norm(x.float(), scale.shape, scale, self.eps) * F.silu(gate.float())).to(gate.dtype)
+
+    __call__ = forward
 
 
 class Mlp(nn.Module):
@@ -68,3 +72,5 @@ class Mlp(nn.Module):
     def forward(self, x: Float[Tensor, "... hidden"]) -> Float[Tensor, "... hidden"]:
         """Return the MLP of every position."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+    __call__ = forward

@@ -137,7 +137,8 @@ class Target(nn.Module):
         num_columns = token_ids.shape[1]
         x = self.embed(token_ids)
         geometry = Geometry.of(self.config, placement, num_columns, x.dtype)
-        recurrent, window = state.gdn.recurrent[:, placement.lanes], state.gdn.window[:, placement.lanes]
+        recurrent = state.gdn.recurrent.index_select(1, placement.lanes)
+        window = state.gdn.window.index_select(1, placement.lanes)
         caches = iter(state.layers)
         records: list[GdnRecords] = []
         residuals: dict[int, Tensor] = {}
@@ -158,3 +159,5 @@ class Target(nn.Module):
             features=torch.cat([residuals[i] for i in feature_layers], dim=-1) if feature_layers else None,
             records=GdnRecords.stack(records) if records else None,
         )
+
+    __call__ = forward
