@@ -23,6 +23,7 @@ LIMITS: Mapping[str, int] = {
     "reference_chain": 256,  # references that lead to references
     "rule_chain": 1000,  # rules that refer to each other one below the other; a core's stack ends at 2000
     "schema_merges": 16_384,  # alternatives made in one reduction
+    "schema_literals": 32_768,  # subschemas met in one reduction, once for each alternative
     "schema_rules": 10_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
     "object_steps": 65_536,  # ways between them
@@ -55,6 +56,7 @@ WHAT = {
     "reference_chain": "references lead to references too often",
     "rule_chain": "the rules refer to each other in too long a chain",
     "schema_merges": "the combinations of subschemas are too many",
+    "schema_literals": "subschemas are combined too often",
     "schema_rules": "the schema needs too many rules",
     "object_states": "the counts of members or items combine in too many ways",
     "object_steps": "the counts of members or items combine in too many ways",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import attrs
 
 from engine.errors import RefusedConstruct
+from engine.text.limits import check_limit
 from engine.text.schema.keywords import DRAFT_4_FLAGS, TYPES, Dialect
 from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
 
@@ -135,6 +136,7 @@ class Brancher:
         self._spend = spend
         self._exclusive = exclusive
         self._asserts = asserts
+        self._resolved = 0
 
     def branches(self, node: Node, context: Branch = NO_CONTEXT) -> list[Branch]:
         """The branches of a conjunction that starts from a context's types and facts.
@@ -172,6 +174,8 @@ class Brancher:
         """Resolve every pending literal; False when the branch is empty."""
         while state.pending and state.types:
             (schema, positive), chain = state.pending.pop(0)
+            self._resolved += 1
+            check_limit("schema_literals", self._resolved, UNSUPPORTED, schema.location)
             if schema.index in chain:
                 raise RefusedConstruct(
                     UNSUPPORTED,
