@@ -156,17 +156,20 @@ def set_of(name: str) -> str:
     return head if head != name else name.split("_")[0]
 
 
+CONTENT = "optional/content"
+
+
 def suite(folder: Path, drafts: Mapping[str, str] = DIALECTS) -> Iterator[Case]:
     """The groups of the official suite; the group is the draft, with its optional files and formats apart.
 
-    Formats are asserted in `optional/format` only: in the main files they are annotations. A schema that
-    names no dialect gets the one of its folder.
+    Formats, and what strings contain, are asserted in their optional files only: in the main files they are
+    annotations. A schema that names no dialect gets the one of its folder.
     """
     for draft, dialect in drafts.items():
         for path in sorted((folder / draft).rglob("*.json")):
             stem = path.relative_to(folder / draft).with_suffix("").as_posix()
             kind = re.match(r"(?:optional/(format/)?)?", stem).group()
-            formats = "assert" if kind == "optional/format/" else "annotate"
+            formats = "assert" if kind == "optional/format/" or stem == CONTENT else "annotate"
             for index, group in enumerate(items(path.read_text(encoding="utf-8"))):
                 parts = members(group)
                 source = with_dialect(parts["schema"], dialect)

@@ -221,6 +221,7 @@ def rewritten(value: Any) -> Iterator[tuple[str, Any]]:
 
 def out_of_range(text: str) -> str | None:
     """How a number's text is too large for the contract: an integer past int64, or not finite in binary64."""
-    if text.lstrip("-").isdigit():
-        return None if int(text) in INT64 else "integer past int64"
-    return None if np.isfinite(float(text)) else "past binary64"
+    if not text.lstrip("-").isdigit() and not np.isfinite(float(text)):
+        return "past binary64"
+    number = Fraction(text)
+    return "integer past int64" if number.denominator == 1 and number.numerator not in INT64 else None
