@@ -19,7 +19,7 @@ LIMITS: Mapping[str, int] = {
     "schema_depth": 256,  # values inside values of a schema
     "schema_positions": 50_000,  # schemas that the root reaches
     "schema_members": 6000,  # declared members of all its objects together
-    "enum_members": 32_768,  # listed values of all its enums together
+    "enum_members": 32_768,  # listed values of all its enums together, and the values in them
     "reference_chain": 256,  # references that lead to references
     "rule_chain": 1000,  # rules that refer to each other one below the other; a core's stack ends at 2000
     "schema_merges": 16_384,  # alternatives made in one reduction

@@ -50,8 +50,9 @@ def check(document: Document, options: JsonOptions) -> list[Occurrence]:
         ledger += _check_schema(schema, options)
         members += len(schema.get("properties") or ())
         check_limit("schema_members", members, UNSUPPORTED, schema.location("properties"))
-        listed += len(schema.get("enum") or ())
-        check_limit("enum_members", listed, UNSUPPORTED, schema.location("enum"))
+        for keyword in ("enum", "const"):
+            listed += _num_values(schema.get(keyword))
+            check_limit("enum_members", listed, UNSUPPORTED, schema.location(keyword))
         found = [part for name, part in document.subschemas(schema) if _is_reached(schema, name)]
         found += [document.target(schema, name) for name in REFERENCES if schema.has(name)]
         for part in reversed(found):
@@ -61,6 +62,14 @@ def check(document: Document, options: JsonOptions) -> list[Occurrence]:
     reached = (document.positions[index] for index in sorted(seen))
     _check_descent(document, [part for part in reached if any(map(part.has, REFERENCES))])
     return ledger
+
+
+def _num_values(listed: Value) -> int:
+    """How many values stand in the argument of `enum` or `const`, those inside others too."""
+    if not isinstance(listed, list | dict):
+        return 0
+    parts = listed if isinstance(listed, list) else listed.values()
+    return len(listed) + sum(_num_values(part) for part in parts if isinstance(part, list | dict))
 
 
 def _check_descent(document: Document, referring: list[Schema]) -> None:
