@@ -1,5 +1,6 @@
 """The target over lanes against the oracle: prefill, decode, verification, rollback, batches, gradients."""
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -133,7 +134,11 @@ def test_a_reset_lane_remembers_nothing_not_even_nan():
     for cache in run.state.layers:
         cache.keys[1], cache.values[1] = torch.nan, torch.nan
     run.state.reset(1)
-    assert torch.equal(run.feed(ids, 5, lane=1), Run(target).feed(ids, 5))
+    wide = attrs.evolve(placed([1], [0], 5), context=64)  # positions that nothing has written are read too
+    clean = attrs.evolve(wide, lanes=torch.tensor([0]))
+    logits = target(torch.tensor([ids]), wide, run.state).logits
+    assert torch.equal(logits, target(torch.tensor([ids]), clean, Run(target).state).logits)
+    assert gap(logits[0], _truth(target, ids).logits) < TOLERANCE
 
 
 def test_positions_read_past_the_rows_change_nothing():
@@ -142,7 +147,7 @@ def test_positions_read_past_the_rows_change_nothing():
     run = Run(target)
     run.feed(ids, 6)
     placement = placed([0], [6], 2)
-    wide = type(placement)(placement.lanes, placement.starts, 64)
+    wide = attrs.evolve(placement, context=64)
     window = torch.tensor([tokens_of(BASE, 2, seed=14)])
     narrow_logits = target(window, placement, run.state).logits
     assert gap(target(window, wide, run.state).logits, narrow_logits) < TOLERANCE

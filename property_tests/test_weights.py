@@ -46,6 +46,7 @@ def _faults(tmp_path, load=load_target):
 def _same(module, wanted):
     state = module.state_dict()
     assert state.keys() == wanted.keys()
+    assert all(state[name].dtype == tensor.dtype for name, tensor in wanted.items())
     assert all(torch.equal(state[name], tensor) for name, tensor in wanted.items())
 
 
@@ -134,6 +135,13 @@ def test_a_misshaped_tensor_is_named_with_both_shapes(tmp_path):
     _saved(tmp_path)
     _rewrite(tmp_path, lambda tensors: tensors.update({CONV: tensors[CONV][:, 0].contiguous()}))
     assert _faults(tmp_path) == (MisshapedTensor(CONV, (72, 4), (72, 1, 4)),)
+
+
+def test_a_transposed_matrix_is_misshaped(tmp_path):
+    _saved(tmp_path)
+    name = "model.layers.1.mlp.up_proj.weight"
+    _rewrite(tmp_path, lambda tensors: tensors.update({name: tensors[name].T.contiguous()}))
+    assert _faults(tmp_path) == (MisshapedTensor(name, (24, 40), (40, 24)),)
 
 
 def test_a_mistyped_tensor_is_named(tmp_path):
