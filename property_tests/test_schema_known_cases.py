@@ -1,0 +1,89 @@
+"""Cases that converters of JSON Schema are known to get wrong: what is dropped, and what is refused in error.
+
+Every row is judged by the oracle first, so the table cannot drift from the specification.
+"""
+
+import pytest
+
+from property_tests.schema_words import accepts, fault, is_valid
+
+WRONGLY_ACCEPTED = [
+    ('{"type":"object","properties":{"a":{"type":"string","not":{"enum":["x"]}}},"required":["a"]}', '{"a":"x"}'),
+    (
+        '{"type":"object","properties":{"k":{"type":"string"},"v":{"type":"integer"}},'
+        '"if":{"properties":{"k":{"const":"n"}}},"then":{"required":["v"]}}',
+        '{"k":"n"}',
+    ),
+    ('{"type":"array","items":{"enum":[1,2]},"uniqueItems":true}', "[1,1]"),
+    ('{"type":"array","items":{"type":"string"},"contains":{"const":"x"}}', '["a"]'),
+    (
+        '{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},'
+        '"dependentRequired":{"a":["b"]}}',
+        '{"a":1}',
+    ),
+    (
+        '{"$defs":{"s":{"type":"string"}},"type":"object",'
+        '"properties":{"a":{"$ref":"#/$defs/s","maxLength":2}}}',
+        '{"a":"long"}',
+    ),
+    (
+        '{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":false,'
+        '"anyOf":[{"required":["a"]}]}',
+        '{"a":"x","zzz":1}',
+    ),
+    ('{"type":"object","properties":{"a":{"minimum":5}}}', '{"a":1}'),
+    ('{"type":"object","properties":{"a":{"type":"integer"}},"required":["a","q"]}', '{"a":1}'),
+    (
+        '{"type":"object","properties":{"foo":{"type":"integer"}},'
+        '"patternProperties":{"^foo$":{"type":"integer","maximum":5}}}',
+        '{"foo":9}',
+    ),
+    ('{"type":"array","items":{"type":"integer"},"allOf":[{"minItems":2}]}', "[1]"),
+    ('{"allOf":[{"type":"object","properties":{"a":{"type":"integer"}}}],"required":["b"]}', '{"a":1}'),
+]
+WRONGLY_REFUSED = [
+    ('{"type":"string","pattern":"^s3://"}', '"s3://bucket"'),
+    ('{"type":"string","pattern":"^.+$"}', '"say \\"hi\\""'),
+    ('{"type":"string","minLength":1}', '"\\n"'),
+    ('{"type":"number","minimum":0.5}', "0.6123456789"),
+    ('{"type":"number","minimum":0}', "1e3"),
+    (
+        '{"type":"object","patternProperties":{"^f":{"type":"integer"}},"additionalProperties":false}',
+        '{"foo":1}',
+    ),
+    ('{"enum":[[1,2]]}', "[1, 2]"),
+    ('{"properties":{"a":{"type":"integer"}}}', "12"),
+    ('{"type":"string","format":"uri-reference"}', '"https://example.com/x"'),
+    ('{"type":"object","properties":{"a":false,"b":{"type":"integer"}}}', '{"b":1}'),
+    ('{"type":"array","prefixItems":[true,{"type":"string"}]}', '[1,"a"]'),
+    ('{"type":"integer","minimum":0.5}', "1"),
+    ('{"type":"integer","maximum":18446744073709551615}', "5"),
+]
+
+
+@pytest.mark.clause("JSON-7", "SERV-14", "TEST2-2")
+@pytest.mark.parametrize(("schema", "text"), WRONGLY_ACCEPTED)
+def test_no_assertion_is_dropped(schema, text):
+    assert not is_valid(schema, text)
+    assert not accepts(schema, text, formats="assert")
+
+
+@pytest.mark.clause("SERV-14", "TEST2-2")
+@pytest.mark.parametrize(("schema", "text"), WRONGLY_REFUSED)
+def test_no_valid_text_is_lost(schema, text):
+    assert is_valid(schema, text, assert_formats=True)
+    assert accepts(schema, text, formats="assert")
+
+
+@pytest.mark.clause("JSON-2", "JSON-6")
+def test_what_has_no_exact_form_is_refused_at_its_pointer():
+    free_items = '{"type":"array","items":{"type":"integer"},"uniqueItems":true}'
+    assert fault(free_items).pointer == "/uniqueItems"
+    unevaluated = '{"allOf":[{"properties":{"b":{}}}],"unevaluatedProperties":false}'
+    assert fault(unevaluated).pointer == "/unevaluatedProperties"
+
+
+@pytest.mark.clause("JSON-22")
+def test_the_contract_writes_integers_without_a_point():
+    assert is_valid('{"type":"integer"}', "1.0")
+    assert not accepts('{"type":"integer"}', "1.0")
