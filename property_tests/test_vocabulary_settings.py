@@ -66,7 +66,7 @@ def test_a_broken_piece_file(tmp_path):
     assert refused(tmp_path).file == "tokenizer.model"
 
 
-@pytest.mark.parametrize("line", [b"YQ==", b"YQ== x", b"Y 3", b"=YQ= 3", b"YQ== 3 4", b"garbage"])
+@pytest.mark.parametrize("line", [b"YQ==", b"YQ== x", b"Y 3", b"Y*Q== 3", b"=YQ= 3", b"YQ== 3 4", b"garbage"])
 def test_a_broken_line_of_ranks(line, tmp_path):
     made.rank_directory(tmp_path)
     (tmp_path / "tiny.tiktoken").write_bytes(b"".join(made.rank_lines()[:2]) + line)
@@ -187,6 +187,16 @@ def test_completion_ids_are_those_of_the_first_configuration_and_the_tokenizers_
     assert load_vocabulary(tmp_path).eos_ids == (302,)  # config.json, in its text part
     made.write(tmp_path, tokenizer_config={"eos_token": "<|image|>", "pad_token": "<|image|>"})
     assert load_vocabulary(tmp_path).eos_ids == (301, 302)  # also where another file closes it
+
+
+@pytest.mark.clause("VOC-5")
+def test_a_piece_files_own_end_gives_way_to_that_of_a_configuration(tmp_path):
+    made.pieces(tmp_path, "bpe")
+    assert load_vocabulary(tmp_path).eos_ids == (2,)
+    made.write(tmp_path, generation_config={"eos_token_id": 4})
+    vocabulary = load_vocabulary(tmp_path)
+    assert vocabulary.eos_ids == (4,)
+    assert vocabulary.classes[2] is TokenClass.CONTROL
 
 
 @pytest.mark.clause("VOC-1")
