@@ -266,4 +266,5 @@ def _prompt_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
     ids = {vocabulary.token_bytes[i]: [i] for i in _liked_ids(vocabulary)}
     ids |= {b"|": [strange_ids(vocabulary)[0]], b".": [vocabulary.eos_ids[0]]}
     found = [ids.get(piece) or [i for byte in piece for i in ids[bytes([byte])]] for piece in PROMPT]
-    return tuple(i for piece in found for i in piece)
+    last = [] if PROMPT[-1] in ids else ids[b"b"]  # after a lone c, a troubled world has no first token
+    return tuple(i for piece in [*found, last] for i in piece)
