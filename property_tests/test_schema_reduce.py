@@ -71,7 +71,7 @@ def test_two_parts(form):
     for (i, one), (j, other) in itertools.product(enumerate(PARTS), repeat=2):
         if (i + j) % (2 if form in SYMMETRIC else 4) == 0 and (i <= j or form not in SYMMETRIC):
             judge(FORMS[form](one, other), counts)
-    assert counts["served"] > 100, counts
+    assert counts["served"] > 90, counts
     assert counts[ErrorKind.UNSUPPORTED_JSON_SCHEMA] <= 24, counts
 
 
@@ -82,7 +82,7 @@ def test_compositions_of_compositions(outer):
     for _ in range(30):
         inner = [FORMS[rng.choice([*FORMS])](*rng.sample(PARTS, 2)) for _ in range(2)]
         judge(FORMS[outer](*inner), counts)
-    assert counts["served"] > 20, counts
+    assert counts["served"] > 15, counts
 
 
 @pytest.mark.clause("JSON-37", "JSON-38")
