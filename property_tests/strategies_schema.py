@@ -121,9 +121,7 @@ KEYWORDS_OF: dict[str, tuple[str, ...]] = {
 }
 
 
-def argument_for(
-    rng: random.Random, keyword: str, part: Callable[[], Json], kind: str | None = None
-) -> Json:
+def argument_for(rng: random.Random, keyword: str, part: Callable[[], Json], kind: str | None = None) -> Json:
     """An argument of a keyword; `part` makes its subschemas, `kind` is the type its values mostly have."""
     if keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         return rng.choice(NUMBERS)
@@ -165,7 +163,9 @@ def instance_for(rng: random.Random, schema: Json, root: Json, depth: int = 3) -
     if schema.get("enum") and rng.random() < 0.8:
         return rng.choice(schema["enum"])
     ways = [schema[k] for k in ("allOf", "anyOf", "oneOf") if schema.get(k)]
-    branches = [part for parts in ways for part in parts] + [schema[k] for k in ("then", "else") if k in schema]
+    branches = [part for parts in ways for part in parts] + [
+        schema[k] for k in ("then", "else") if k in schema
+    ]
     if "$ref" in schema:
         branches.append(root.get("$defs", {}).get(schema["$ref"].split("/")[-1], root))
     if branches and rng.random() < 0.5:
@@ -200,7 +200,9 @@ def _of_type(rng: random.Random, kind: str, schema: dict[str, Json], root: Json,
         count = rng.randrange(4)
         if isinstance(schema.get("minItems"), int):
             count = max(count, schema["minItems"])
-        return [instance_for(rng, heads[i] if i < len(heads) else tail, root, depth - 1) for i in range(count)]
+        return [
+            instance_for(rng, heads[i] if i < len(heads) else tail, root, depth - 1) for i in range(count)
+        ]
     return _object(rng, schema, root, depth)
 
 
@@ -208,7 +210,11 @@ def _object(rng: random.Random, schema: dict[str, Json], root: Json, depth: int)
     declared = schema.get("properties", {})
     names = [name for name in declared if rng.random() < 0.7]
     names += schema.get("required", [])
-    names += [name for name in NAMES if rng.random() < (0.05 if schema.get("additionalProperties") is False else 0.2)]
+    names += [
+        name
+        for name in NAMES
+        if rng.random() < (0.05 if schema.get("additionalProperties") is False else 0.2)
+    ]
     other = schema.get("additionalProperties", True)
     patterns = list(schema.get("patternProperties", {}).values())
     made = {}

@@ -80,7 +80,9 @@ def test_long_arrays_at_their_bounds(low, high):
 
 
 @pytest.mark.clause("SAFE-3")
-@pytest.mark.parametrize("keyword", ["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"])
+@pytest.mark.parametrize(
+    "keyword", ["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"]
+)
 def test_counts_past_32_bits_are_refused(keyword):
     compiled({keyword: 2**31 - 1})
     for bound in (2**31, "1e300", "1e999999999"):

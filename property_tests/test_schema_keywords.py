@@ -40,7 +40,9 @@ def _argument(keyword):
 
 
 @pytest.mark.clause("SERV-13", "SERV-14", "JSON-6", "JSON-48")
-@pytest.mark.parametrize("keyword", sorted(k for k in KEYWORDS if not k.startswith("$") or k in ("$ref", "$defs")))
+@pytest.mark.parametrize(
+    "keyword", sorted(k for k in KEYWORDS if not k.startswith("$") or k in ("$ref", "$defs"))
+)
 def test_every_keyword_is_in_the_ledger_or_refused_by_name(keyword):
     row = KEYWORDS[keyword]
     schema = {"properties": {"p": {keyword: _argument(keyword), "title": "t"}}, "$defs": {"x": {}}}
@@ -58,7 +60,9 @@ def test_every_keyword_is_in_the_ledger_or_refused_by_name(keyword):
 
 
 @pytest.mark.clause("JSON-7", "SERV-14")
-@pytest.mark.parametrize("keyword", ["minLenght", "additonalProperties", "x-any", "extends", "divisibleBy", "nullable"])
+@pytest.mark.parametrize(
+    "keyword", ["minLenght", "additonalProperties", "x-any", "extends", "divisibleBy", "nullable"]
+)
 def test_unknown_keywords_are_refused_unless_the_caller_says_otherwise(keyword):
     schema = {"items": {"type": "string", keyword: 3}}
     error = fault(schema)
@@ -162,7 +166,17 @@ def _judge(rng: random.Random, pair: tuple[str, str], counts: Counter) -> None:
 @pytest.mark.clause("SERV-15", "JSON-14")
 @pytest.mark.parametrize(
     ("text", "length"),
-    [("é", 1), ("e\u0301", 2), ("😀", 1), ("\\n", 1), ('\\"', 1), ("\\u0001", 1), ("👩\u200d👩", 3), ("ﷺ", 1), ("\x7f", 1)],
+    [
+        ("é", 1),
+        ("e\u0301", 2),
+        ("😀", 1),
+        ("\\n", 1),
+        ('\\"', 1),
+        ("\\u0001", 1),
+        ("👩\u200d👩", 3),
+        ("ﷺ", 1),
+        ("\x7f", 1),
+    ],
 )
 def test_length_counts_decoded_code_points(text, length):
     for bound in (length - 1, length, length + 1):

@@ -8,7 +8,10 @@ import pytest
 from property_tests.schema_words import accepts, fault, is_valid
 
 WRONGLY_ACCEPTED = [
-    ('{"type":"object","properties":{"a":{"type":"string","not":{"enum":["x"]}}},"required":["a"]}', '{"a":"x"}'),
+    (
+        '{"type":"object","properties":{"a":{"type":"string","not":{"enum":["x"]}}},"required":["a"]}',
+        '{"a":"x"}',
+    ),
     (
         '{"type":"object","properties":{"k":{"type":"string"},"v":{"type":"integer"}},'
         '"if":{"properties":{"k":{"const":"n"}}},"then":{"required":["v"]}}',

@@ -18,7 +18,7 @@ from property_tests.schema_words import accepts, compact, compiled, is_member, o
 from property_tests.strategies_schema import instance_for, random_schema
 
 REASONS = ("opposite", "items differ", "used up", "comes back to itself", "too many")
-SEEDS = range(240)
+SEEDS = range(160)
 
 
 def schemas(name: str, **options):
@@ -39,7 +39,9 @@ def schemas(name: str, **options):
 
 
 @pytest.mark.clause("TEST2-6", "TEST2-1", "VER-2")
-@pytest.mark.parametrize("options", [{"logic": 0.35}, {"logic": 0.1, "depth": 3}, {"logic": 0.7, "refs": False}])
+@pytest.mark.parametrize(
+    "options", [{"logic": 0.35}, {"logic": 0.1, "depth": 3}, {"logic": 0.7, "refs": False}]
+)
 def test_what_is_generated_is_valid(options):
     counts = Counter()
     for rng, schema, language, made in schemas(f"out {options}", **options):
@@ -52,12 +54,14 @@ def test_what_is_generated_is_valid(options):
             if data is not None:
                 assert not validator.failures(data.decode()), (schema, data)
                 assert is_member(language, data)
-    assert counts["texts"] > 250 and counts["unended"] < counts["texts"] // 10, counts
+    assert counts["texts"] > 150 and counts["unended"] < counts["texts"] // 10, counts
     assert made[ErrorKind.UNSUPPORTED_JSON_SCHEMA] < len(SEEDS) // 6, made
 
 
 @pytest.mark.clause("TEST2-6", "VER-2", "EMPTY-6", "JSON-7")
-@pytest.mark.parametrize("options", [{"logic": 0.35}, {"logic": 0.1, "depth": 3}, {"logic": 0.7, "refs": False}])
+@pytest.mark.parametrize(
+    "options", [{"logic": 0.35}, {"logic": 0.1, "depth": 3}, {"logic": 0.7, "refs": False}]
+)
 def test_valid_instances_are_accepted_and_near_misses_are_not(options):
     counts = Counter()
     for rng, schema, language, made in schemas(f"in {options}", **options):
@@ -68,13 +72,15 @@ def test_valid_instances_are_accepted_and_near_misses_are_not(options):
             if language is None:
                 assert not valid, ("unsatisfiable, and yet", schema, value)
                 continue
-            accepted = next((v for v in itertools.islice(orders(value), 1500) if is_member(language, compact(v))), None)
+            accepted = next(
+                (v for v in itertools.islice(orders(value), 1500) if is_member(language, compact(v))), None
+            )
             counts[valid] += 1
             found = accepted is not None or (value is None and is_member(language, "null"))
             assert found is valid, (schema, value, "under" if valid else "over")
             if found:
                 assert is_member(language, spaced(accepted)), (schema, accepted)
-    assert counts[True] > 400 and counts[False] > 400, counts
+    assert counts[True] > 250 and counts[False] > 250, counts
     assert made[ErrorKind.UNSUPPORTED_JSON_SCHEMA] < len(SEEDS) // 6, made
 
 
@@ -84,7 +90,10 @@ def test_declared_order_is_the_order_of_plain_objects():
     rng = random.Random("declared order")
     for _ in range(150):
         names = rng.sample(("z", "a", "m", "b"), rng.randrange(1, 5))
-        schema = {"type": "object", "properties": {name: {"type": rng.choice(["integer", "string"])} for name in names}}
+        schema = {
+            "type": "object",
+            "properties": {name: {"type": rng.choice(["integer", "string"])} for name in names},
+        }
         schema["required"] = rng.sample(names, rng.randrange(len(names) + 1))
         kept = [name for name in names if name in schema["required"] or rng.random() < 0.5]
         value = {name: 1 if schema["properties"][name]["type"] == "integer" else "x" for name in kept}

@@ -70,8 +70,6 @@ FINITE = {
 SPELLED = {1: ("1", "1.0"), 10: ("10", "10.0"), -1: ("-1", "-1.0")}
 
 
-
-
 class Tree:
     """All texts as one tree of bytes."""
 
@@ -146,7 +144,13 @@ def _after(language, data: bytes):
 @pytest.mark.clause("JSON-10", "JSON-11", "SERV-18", "JSON-20")
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(b"{", b'"a":1}'), (b'{"a"', b":1}"), (b'{"a":', b"1}"), (b'{"a":1', b',"b":1}'), (b'{"a":1,', b'"b":1}')]
+    [
+        (b"{", b'"a":1}'),
+        (b'{"a"', b":1}"),
+        (b'{"a":', b"1}"),
+        (b'{"a":1', b',"b":1}'),
+        (b'{"a":1,', b'"b":1}'),
+    ]
     + [(b'{"a":1', b"}"), (b"{", b"}")],
 )
 def test_runs_of_white_space_end_at_32(before, after):
@@ -170,7 +174,14 @@ def test_fixed_separators_are_the_only_ones():
     schema = {"type": "object", "properties": {"a": {"items": ONE}, "b": {"const": {"x": [1, 2]}}}}
     language = compiled(schema, whitespace="fixed")
     assert is_member(language, '{"a": [1, 1], "b": {"x": [1, 2]}}')
-    for text in ('{"a":[1, 1]}', '{"a": [1,1]}', '{"a": [1,  1]}', '{ "a": []}', '{"b": {"x": [1,2]}}', '{"a": [ ]}'):
+    for text in (
+        '{"a":[1, 1]}',
+        '{"a": [1,1]}',
+        '{"a": [1,  1]}',
+        '{ "a": []}',
+        '{"b": {"x": [1,2]}}',
+        '{"a": [ ]}',
+    ):
         assert not is_member(language, text), text
 
 
@@ -178,9 +189,15 @@ def test_fixed_separators_are_the_only_ones():
 def test_listed_values_have_white_space_between_their_tokens_only():
     value = {"a": [1, {"b c": "d e"}], "f": {}}
     language = compiled({"enum": [value, []]})
-    for text in (compact(value), json.dumps(value), json.dumps(value, indent=4), json.dumps(value, indent=10), "[\n]"):
+    for text in (
+        compact(value),
+        json.dumps(value),
+        json.dumps(value, indent=4),
+        json.dumps(value, indent=10),
+        "[\n]",
+    ):
         assert is_member(language, text), text
-    for text in ('{"a":[1,{"b  c":"d e"}],"f":{}}', json.dumps(value, indent=16), ' []', "[] "):
+    for text in ('{"a":[1,{"b  c":"d e"}],"f":{}}', json.dumps(value, indent=16), " []", "[] "):
         assert not is_member(language, text), text
 
 
@@ -191,7 +208,18 @@ def test_free_strings_take_every_escape_and_no_half_of_a_pair():
         assert is_member(free, f'"{body}"') and not is_member(bound, f'"{body}"')
     for body in ("\\n", '\\"', "\\\\", "\\u0001", "é", "😀", "\x7f", "\u2028"):
         assert is_member(free, f'"{body}"') and is_member(bound, f'"{body}"')
-    for body in ("\\ud83d", "\\ude00", "\\ud83dx", "\\ud83d\\n", "\\ude00\\ud83d", "\n", "\x01", "\\x41", "\\u12", '"'):
+    for body in (
+        "\\ud83d",
+        "\\ude00",
+        "\\ud83dx",
+        "\\ud83d\\n",
+        "\\ude00\\ud83d",
+        "\n",
+        "\x01",
+        "\\x41",
+        "\\u12",
+        '"',
+    ):
         assert not is_member(free, f'"{body}"') and not is_member(bound, f'"{body}"'), body
     for broken in (b'"\xc3"', b'"\xc3a"', b'"\xed\xa0\x80"', b'"\xf5\x80\x80\x80"', b'"\xc0\xaf"', b'"\x80"'):
         assert not is_member(free, broken), broken

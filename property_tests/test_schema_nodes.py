@@ -9,7 +9,22 @@ from property_tests.schema_words import accepts, compiled, fault, is_valid
 
 D4, D6, D7 = (f"http://json-schema.org/draft-0{n}/schema#" for n in (4, 6, 7))
 D2019, D2020 = (f"https://json-schema.org/draft/{year}/schema" for year in ("2019-09", "2020-12"))
-PROBES = ('"a"', '"ab"', '""', "1", "-1", "5", "null", "[]", '["a"]', "[1]", '[1,"a"]', "{}", '{"a":1}', '{"a":"a"}')
+PROBES = (
+    '"a"',
+    '"ab"',
+    '""',
+    "1",
+    "-1",
+    "5",
+    "null",
+    "[]",
+    '["a"]',
+    "[1]",
+    '[1,"a"]',
+    "{}",
+    '{"a":1}',
+    '{"a":"a"}',
+)
 DEEP = ('{"a":{"a":{}}}', '{"a":{"a":1}}', '{"b":1}', '{"a":[[]]}', "[[]]", "[[1]]")
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 REFERENCES = {
@@ -21,7 +36,10 @@ REFERENCES = {
     "into an item": {"prefixItems": [INTEGER, {"$ref": "#/prefixItems/0"}]},
     "escaped": {"$ref": "#/$defs/a~1b~0c%25", "$defs": {"a/b~c%": STRING}},
     "empty name": {"$ref": "#/$defs/", "$defs": {"": STRING}},
-    "chain": {"$ref": "#/$defs/x", "$defs": {"x": {"$ref": "#/$defs/y"}, "y": {"$ref": "#/$defs/z"}, "z": STRING}},
+    "chain": {
+        "$ref": "#/$defs/x",
+        "$defs": {"x": {"$ref": "#/$defs/y"}, "y": {"$ref": "#/$defs/z"}, "z": STRING},
+    },
     "anchor": {"$ref": "#s", "$defs": {"x": {"$anchor": "s", "type": "string"}}},
     "own id": {"$id": "http://x.test/root", "$ref": "http://x.test/root#/$defs/s", "$defs": {"s": STRING}},
     "relative id": {
@@ -99,7 +117,10 @@ def test_old_drafts(name, dialect):
         ({"$schema": D4, "maximum": 1, "exclusiveMaximum": True}, "1"),
         ({"$schema": D4, "not": {"maximum": 1, "exclusiveMaximum": True}}, "1"),
         ({"$schema": D4, "exclusiveMaximum": True, "type": "integer"}, "7"),
-        ({"$schema": D4, "id": "http://x.test/a", "properties": {"a": {"$ref": "a#/d"}}, "d": INTEGER}, '{"a":1}'),
+        (
+            {"$schema": D4, "id": "http://x.test/a", "properties": {"a": {"$ref": "a#/d"}}, "d": INTEGER},
+            '{"a":1}',
+        ),
         ({"$schema": D4, "$ref": "#s", "definitions": {"x": {"id": "#s", "type": "integer"}}}, "1"),
         ({"$schema": D7, "$ref": "#s", "definitions": {"x": {"$id": "#s", "type": "integer"}}}, '"a"'),
         ({"$schema": D6, "exclusiveMinimum": 1, "const": 2}, "2"),
@@ -133,7 +154,11 @@ def test_dialects(schema, text):
         ({"anyOf": [{"$ref": "#"}, STRING]}, ErrorKind.UNSUPPORTED_JSON_SCHEMA, "/anyOf/0"),
         ({"properties": {"a": {"not": {"$ref": "#/properties/a"}}}}, ErrorKind.UNSUPPORTED_JSON_SCHEMA, None),
         ({"$schema": "http://example.test/dialect"}, ErrorKind.UNSUPPORTED_JSON_SCHEMA, "/$schema"),
-        ({"$schema": "http://json-schema.org/draft-03/schema#"}, ErrorKind.UNSUPPORTED_JSON_SCHEMA, "/$schema"),
+        (
+            {"$schema": "http://json-schema.org/draft-03/schema#"},
+            ErrorKind.UNSUPPORTED_JSON_SCHEMA,
+            "/$schema",
+        ),
         ({"items": {"$schema": 3}}, ErrorKind.INVALID_JSON_SCHEMA, "/items/$schema"),
         (
             {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
@@ -176,7 +201,10 @@ def test_equal_references_are_one_rule_and_diamonds_stay_small():
 def test_only_schema_positions_are_read():
     schema = {"const": {"$ref": "#/nope", "type": 3}, "default": {"$id": 7, "minimum": "x"}}
     assert accepts(schema, '{"$ref":"#/nope","type":3}')
-    named = {"properties": {"$ref": STRING, "type": INTEGER, "title": {"const": 1}}, "additionalProperties": False}
+    named = {
+        "properties": {"$ref": STRING, "type": INTEGER, "title": {"const": 1}},
+        "additionalProperties": False,
+    }
     for text in ('{"$ref":"a"}', '{"$ref":1}', '{"type":1}', '{"type":"x"}', '{"title":1}', '{"title":2}'):
         assert accepts(named, text) is is_valid(named, text), text
 

@@ -77,9 +77,21 @@ def _escapes(name):
 @pytest.mark.clause("JSON-30", "JSON-27")
 def test_free_names_come_once_and_near_names_are_free():
     language = compiled({"type": "object", "properties": {"ab": {"type": "integer"}}})
-    for text in ('{"a":"x"}', '{"abc":"x"}', '{"":"x"}', '{"b":"x","a":1,"abb":[]}', '{"ab":1,"a":{"ab":"x","a":1}}'):
+    for text in (
+        '{"a":"x"}',
+        '{"abc":"x"}',
+        '{"":"x"}',
+        '{"b":"x","a":1,"abb":[]}',
+        '{"ab":1,"a":{"ab":"x","a":1}}',
+    ):
         assert is_member(language, text), text
-    for text in ('{"x":1,"x":2}', '{"x":1,"y":1,"x":2}', '{"ab":1,"ab":2}', '{"q":{"x":1,"x":1}}', '{"x":[],"x":[]}'):
+    for text in (
+        '{"x":1,"x":2}',
+        '{"x":1,"y":1,"x":2}',
+        '{"ab":1,"ab":2}',
+        '{"q":{"x":1,"x":1}}',
+        '{"x":[],"x":[]}',
+    ):
         assert not is_member(language, text), text
     assert not accepts('{"type":"object"}', '{"a":[{"b":1,"b":2}]}')
 
@@ -116,7 +128,9 @@ PATTERN_SCHEMAS = (
 @pytest.mark.parametrize("schema", PATTERN_SCHEMAS)
 def test_patterns_and_rules_for_names(schema):
     language = compiled({"type": "object", **schema})
-    for names in itertools.chain.from_iterable(itertools.combinations(("", "a", "ab", "b", "cb"), n) for n in range(4)):
+    for names in itertools.chain.from_iterable(
+        itertools.combinations(("", "a", "ab", "b", "cb"), n) for n in range(4)
+    ):
         for values in ((1, 2, 3), (3, 2.5, "x"), ("x", 3, 1)):
             value = dict(zip(names, values, strict=False))
             assert is_member_in_some_order(language, value) is is_valid(schema, compact(value)), value

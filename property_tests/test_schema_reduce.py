@@ -14,7 +14,14 @@ import pytest
 from engine.errors import ErrorKind, RequestError
 from engine.text.limits import LIMITS
 from oracles.schema.validate import Validator
-from property_tests.schema_words import accepts, compiled, fault, is_member, is_member_in_some_order, source_of
+from property_tests.schema_words import (
+    accepts,
+    compiled,
+    fault,
+    is_member,
+    is_member_in_some_order,
+    source_of,
+)
 
 PARTS = (
     {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"minimum": 2}, {"maximum": 2},
@@ -102,7 +109,12 @@ def test_one_of_many_that_overlap():
         ({"properties": {"a": {"enum": [{"b": [1]}, {"b": [2]}, 1]}}}, '{"a":{"b":[2]}}', '{"a":{"b":[3]}}'),
         ({"contains": {"const": [1]}, "type": "array"}, "[[2],[1]]", "[[2],[11]]"),
         (
-            {"anyOf": [{"properties": {"c": False}, "type": "object"}, {"enum": [{"b": "b", "ab": "b", "c": 1}]}]},
+            {
+                "anyOf": [
+                    {"properties": {"c": False}, "type": "object"},
+                    {"enum": [{"b": "b", "ab": "b", "c": 1}]},
+                ]
+            },
             '{"ab":"b","b":"b"}',
             '{"ab":"b","c":1}',
         ),
@@ -124,7 +136,10 @@ def test_listed_arrays_and_objects_hide_no_others(schema, inside, outside):
         ({"type": "integer", "minimum": 3, "maximum": 2}, ""),
         ({"type": "array", "minItems": 2, "maxItems": 1}, ""),
         ({"type": "string", "minLength": 2, "pattern": "^a?$"}, ""),
-        ({"type": "object", "properties": {"a": {"enum": [1], "type": "null"}}, "required": ["a"]}, "/properties/a"),
+        (
+            {"type": "object", "properties": {"a": {"enum": [1], "type": "null"}}, "required": ["a"]},
+            "/properties/a",
+        ),
         ({"type": "array", "items": {"not": {}}, "minItems": 1}, "/items"),
         ({"allOf": [{"type": "object", "required": ["a"]}, {"additionalProperties": False}]}, "/allOf"),
     ],

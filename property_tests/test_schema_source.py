@@ -39,14 +39,23 @@ def test_faults_inside_the_text_have_a_pointer(source, pointer):
 
 @pytest.mark.parametrize(
     ("source", "line", "column"),
-    [("", 1, 1), ("{", 1, 2), ('{"a":1}x', 1, 8), ('{\n "a":01}', 2, 7), ("{'a':1}", 1, 2), ('{"a":1,}', 1, 8)],
+    [
+        ("", 1, 1),
+        ("{", 1, 2),
+        ('{"a":1}x', 1, 8),
+        ('{\n "a":01}', 2, 7),
+        ("{'a':1}", 1, 2),
+        ('{"a":1,}', 1, 8),
+    ],
 )
 def test_faults_of_syntax_have_line_and_column(source, line, column):
     where = refusal(source).location
     assert (where.line, where.column) == (line, column)
 
 
-@pytest.mark.parametrize("source", ['{"minimum":NaN}', '{"const":Infinity}', "-Infinity", '"\x01"', '{"a":+1}'])
+@pytest.mark.parametrize(
+    "source", ['{"minimum":NaN}', '{"const":Infinity}', "-Infinity", '"\x01"', '{"a":+1}']
+)
 def test_what_rfc_8259_does_not_have_is_refused(source):
     refusal(source)
 

@@ -183,7 +183,7 @@ def _depth(grammar: Grammar) -> int:
 
 def _compile_error(message: str) -> Exception:
     """The library's failure; a grammar past its number of symbols is the caller's."""
-    if "fuel exhausted" in message:
+    if "fuel exhausted" in message or "lexer_fuel" in message:
         return LimitExceeded(
             ErrorKind.INVALID_GRAMMAR,
             "the terminals of the grammar are too entangled",
