@@ -130,6 +130,14 @@ def fault(schema: Json, **options: str) -> RequestError:
     raise AssertionError(f"served: {source_of(schema)}")
 
 
+def outcome(schema: Json, **options: str) -> CompiledConstraint | RequestError:
+    """The compiled language of a schema, or the error that refuses it."""
+    try:
+        return compiled(schema, **options)
+    except RequestError as error:
+        return error
+
+
 def is_member(language: CompiledConstraint, text: str | bytes) -> bool:
     """Whether a whole text is in the language."""
     data = text.encode() if isinstance(text, str) else text

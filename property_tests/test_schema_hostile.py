@@ -1,7 +1,7 @@
 """Does every schema made to hurt end within 2 s of CPU and 512 MB, served or with a typed error?
 
-Nothing here reads a clock: the child process runs each case under the operating system's own limits, and a case
-that passes one of them is reported as dead.
+Nothing here reads a clock: the child process runs each case under the operating system's own limits, and a
+case that passes one of them is reported as dead.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Is every bit of every mask right where tokens cut characters, escapes, punctuation and several JSON tokens?
 
-The oracle knows no grammar: over schemas with finitely many texts it lists them, from values that oracles/schema
-judges and every spelling that the contract has for them, and an id is legal iff some text goes on that way. Runs
-of white space are checked around their bound by an independent expression over whole texts.
+The oracle knows no grammar: over schemas with finitely many texts it lists them, from values that the schema
+oracle judges and every spelling that the contract has for them, and an id is legal iff some text goes on that
+way. Runs of white space are checked around their bound.
 """
 
 import itertools
@@ -41,17 +41,57 @@ FINITE = {
     ),
     "numbers of members": (
         {
-            "type": "object", "properties": {"a": {"enum": [1, 10]}, "b": ONE, "ab": ONE}, "minProperties": 2,
-            "additionalProperties": False, "maxProperties": 2,
+            "type": "object",
+            "properties": {"a": {"enum": [1, 10]}, "b": ONE, "ab": ONE},
+            "minProperties": 2,
+            "additionalProperties": False,
+            "maxProperties": 2,
         },
         list(_objects(("a", "b", "ab"), (1, 10))),
     ),
     "listed values": (
-        {"enum": ["a", "ab", 'a"', "\\", "aa\n", 1, 10, -1, [1, "a"], [1], {"a": 1, "b": [True]}, {"a": 10}, None, True]},
-        ["a", "ab", 'a"', "\\", "aa\n", 1, 10, -1, [1, "a"], [1], {"a": 1, "b": [True]}, {"a": 10}, None, True],
+        {
+            "enum": [
+                "a",
+                "ab",
+                'a"',
+                "\\",
+                "aa\n",
+                1,
+                10,
+                -1,
+                [1, "a"],
+                [1],
+                {"a": 1, "b": [True]},
+                {"a": 10},
+                None,
+                True,
+            ]
+        },
+        [
+            "a",
+            "ab",
+            'a"',
+            "\\",
+            "aa\n",
+            1,
+            10,
+            -1,
+            [1, "a"],
+            [1],
+            {"a": 1, "b": [True]},
+            {"a": 10},
+            None,
+            True,
+        ],
     ),
     "listed beside free arrays": (
-        {"anyOf": [{"const": [1, "a"]}, {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 2, "maxItems": 3}]},
+        {
+            "anyOf": [
+                {"const": [1, "a"]},
+                {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 2, "maxItems": 3},
+            ]
+        },
         [[1, "a"], *(list(t) for size in (2, 3) for t in itertools.product("ab", repeat=size))],
     ),
     "differing items": (
@@ -59,14 +99,18 @@ FINITE = {
         [list(t) for size in range(4) for t in itertools.permutations(["a", "aa", "ab"], size)],
     ),
     "finite names": (
-        {"type": "object", "propertyNames": {"pattern": "^[ab]$"}, "additionalProperties": {"enum": [1, "a"]}},
+        {
+            "type": "object",
+            "propertyNames": {"pattern": "^[ab]$"},
+            "additionalProperties": {"enum": [1, "a"]},
+        },
         list(_objects(("a", "b"), (1, "a"))),
     ),
     "one of two": (
         {"oneOf": [{"enum": ["a", "ab", "b"]}, {"enum": ["ab", "aab", 1]}]},
         ["a", "b", "aab", 1],
     ),
-}  # fmt: skip
+}
 SPELLED = {1: ("1", "1.0"), 10: ("10", "10.0"), -1: ("-1", "-1.0")}
 
 
@@ -150,8 +194,9 @@ def _after(language, data: bytes):
         (b'{"a":', b"1}"),
         (b'{"a":1', b',"b":1}'),
         (b'{"a":1,', b'"b":1}'),
-    ]
-    + [(b'{"a":1', b"}"), (b"{", b"}")],
+        (b'{"a":1', b"}"),
+        (b"{", b"}"),
+    ],
 )
 def test_runs_of_white_space_end_at_32(before, after):
     schema = {"type": "object", "properties": {"a": ONE, "b": ONE}}
@@ -235,11 +280,26 @@ def test_the_length_edge_for_tokens_that_end_inside_or_go_past(length):
         left = length - used
         bits = _after(language, b'["' + b"a" * used)
         wanted = {
-            b"a": left >= 1, b"ab": left >= 2, b"aa": left >= 2, b'aa"': left >= 2, b"\xf0\x9f": left >= 1,
-            b"\xc3\xa9": left >= 1, b"b\xc3": left >= 2, b'\\"': left >= 1, b'\\"a': left >= 2, b"\\u": left >= 1,
-            b"\\u00": left >= 1, b"\\\\": left >= 1, b'\\n"': left >= 1, b'b","a': left >= 1, b'","': True,
-            b'"a"': False, b'a"]': left >= 1, b'"]': True, b'""': False,
-        }  # fmt: skip
+            b"a": left >= 1,
+            b"ab": left >= 2,
+            b"aa": left >= 2,
+            b'aa"': left >= 2,
+            b"\xf0\x9f": left >= 1,
+            b"\xc3\xa9": left >= 1,
+            b"b\xc3": left >= 2,
+            b'\\"': left >= 1,
+            b'\\"a': left >= 2,
+            b"\\u": left >= 1,
+            b"\\u00": left >= 1,
+            b"\\\\": left >= 1,
+            b'\\n"': left >= 1,
+            b'b","a': left >= 1,
+            b'","': True,
+            b'"a"': False,
+            b'a"]': left >= 1,
+            b'"]': True,
+            b'""': False,
+        }
         for token, is_legal in wanted.items():
             if token in TOKENS:
                 assert bits[TOKENS.index(token)] == is_legal, (used, token)

@@ -33,7 +33,11 @@ def objects(names=FOUR, value=1):
 @pytest.mark.parametrize("required", [(), ("a",), ("b",), ("d",), ("a", "d"), ("b", "c"), FOUR])
 @pytest.mark.parametrize("additional", [False, {"type": "null"}])
 def test_every_subset_of_optional_members(required, additional):
-    schema = {"type": "object", "properties": dict.fromkeys(FOUR, {"const": 1}), "required": list(required)}
+    schema = {
+        "type": "object",
+        "properties": {name: {"const": 1} for name in FOUR},
+        "required": list(required),
+    }
     language = compiled({**schema, "additionalProperties": additional})
     for value in objects():
         wanted = is_valid(schema, compact(value))
@@ -111,7 +115,11 @@ PATTERN_SCHEMAS = (
     {"patternProperties": {"^a": {"type": "integer"}, "b$": {"minimum": 2}}},
     {"patternProperties": {"^a": {"type": "integer"}}, **CLOSED},
     {"patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
-    {"properties": {"ab": {"minimum": 3}, "b": {}}, "patternProperties": {"^a": {"type": "integer"}}, **CLOSED},
+    {
+        "properties": {"ab": {"minimum": 3}, "b": {}},
+        "patternProperties": {"^a": {"type": "integer"}},
+        **CLOSED,
+    },
     {"properties": {"a": True}, "patternProperties": {"^a$": False}},
     {"propertyNames": {"pattern": "^a"}},
     {"propertyNames": {"pattern": "^a"}, "properties": {"b": {}, "ab": {"const": 3}}},
@@ -119,9 +127,13 @@ PATTERN_SCHEMAS = (
     {"propertyNames": {"enum": ["a", "ab"]}, "additionalProperties": {"minimum": 2}},
     {"propertyNames": False},
     {"allOf": [{"properties": {"a": {}}, **CLOSED}, {"properties": {"a": {}, "b": {}}}]},
-    {"allOf": [{"properties": {"a": {"minimum": 2}}, "additionalProperties": {"maximum": 2}},
-               {"patternProperties": {"b$": {"type": "integer"}}, "additionalProperties": {"minimum": 0}}]},
-)  # fmt: skip
+    {
+        "allOf": [
+            {"properties": {"a": {"minimum": 2}}, "additionalProperties": {"maximum": 2}},
+            {"patternProperties": {"b$": {"type": "integer"}}, "additionalProperties": {"minimum": 0}},
+        ]
+    },
+)
 
 
 @pytest.mark.clause("JSON-39", "JSON-40", "VER-2")
@@ -141,7 +153,7 @@ def test_patterns_and_rules_for_names(schema):
 @pytest.mark.parametrize("high", [None, 0, 1, 2, 3])
 @pytest.mark.parametrize("base", [{"required": ["b"]}, {**CLOSED}, {"dependentRequired": {"a": ["b"]}}])
 def test_numbers_of_members(low, high, base):
-    schema = {"type": "object", "properties": dict.fromkeys("abc", {}), "minProperties": low, **base}
+    schema = {"type": "object", "properties": {name: {} for name in "abc"}, "minProperties": low, **base}
     schema |= {} if high is None else {"maxProperties": high}
     texts = [compact(value) for value in objects(("a", "b", "c", "x", "y"))]
     valid = [text for text in texts if is_valid(schema, text)]
