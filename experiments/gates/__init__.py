@@ -137,6 +137,7 @@ def job_seed(seed: int, label: str) -> int:
 
 SLOW_TRITON = "interpreted kernels are too slow for this: Triton's tokens are compared with torch's instead"
 TRITON_CHECKS = ("equals the oracle's twin", "budgets", "rows that fail")
+JSON_CHECKS = ("finished outputs are valid", "equals the oracle's twin", "greedy equals ordinary")
 GATES: tuple[Gate, ...] = (
     Gate(
         name="exact ops",
@@ -259,5 +260,37 @@ GATES: tuple[Gate, ...] = (
             "full/triton": {"num_seeds": 4, "total_variation_seen": None},
             "full/triton/qwen3.5": SLOW_TRITON,
         },
+    ),
+    Gate(
+        name="JSON schema",
+        question="Is what every path says under a JSON schema valid, with the law of ordinary sampling?",
+        entry="experiments.gates.json_schema:gate",
+        unit="requests",
+        takes=("path", "ops", "vocab"),
+        sizes={
+            "quick": {"num_seeds": 2, "total_variation_seen": 0.15, "checks": JSON_CHECKS},
+            "quick/qwen3.5": {"num_seeds": 3, "checks": JSON_CHECKS[:1], "law_vocab": "toy"},
+            "default": {"num_seeds": 6, "total_variation_seen": 0.05},
+            "default/qwen3.5": {"num_seeds": 2, "law_vocab": "toy"},
+            "full": {"num_seeds": 40, "total_variation_seen": 0.02},
+            "full/qwen3.5": {"num_seeds": 8, "law_vocab": "toy"},
+        },
+        only_ops=("torch",),
+    ),
+    Gate(
+        name="JSON schema masks",
+        question="Are the look-ahead rows of JSON schemas right, repeated names included?",
+        entry="experiments.gates.json_windows:gate",
+        unit="rows",
+        takes=("vocab",),
+        sizes={
+            "quick": {"num_windows": 400},
+            "quick/qwen3.5": {"num_windows": 120},
+            "default": {"num_windows": 6000},
+            "default/qwen3.5": {"num_windows": 800},
+            "full": {"num_windows": 60_000},
+            "full/qwen3.5": {"num_windows": 6000},
+        },
+        shards={"default": 2, "full": 4},
     ),
 )

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from attrs import frozen
 
+from engine.errors import CoreFault
 from engine.text.compiler import CompiledConstraint
 from engine.text.masks import PositionState, fill_window
 from engine.text.matcher import Matcher
@@ -35,6 +36,7 @@ NAME, CHECK = "JSON schema masks", "look-ahead rows"
 CLAUSES = ("MASK-2", "MASK-3", "MASK-8", "MASK-12", "TXN-3", "TXN-5", "JSON-19", "JSON-20", "JSON-30")
 DRAFT_COUNTS = (0, 1, 2, 5, 8)
 SPOILED = ("nothing", "illegal", "illegal", "early end", "out of range")
+SAME_LETTER = 0.4
 NAMES_WEIGHT = 3  # schemas with free names get more windows: there is more to get wrong
 MOST_ASKED = 300  # ids of a row of the real vocabulary that the oracle is asked about
 FLOORS = {
@@ -96,8 +98,16 @@ class Subject:
         matcher.confirm()
         return row_of(matcher, self.vocabulary.size)
 
+    def closed_by_names(self, tokens: Sequence[int]) -> set[int]:
+        """The ids that the grammar opens and the names close; none where no member has been named."""
+        if b'":' not in text_of(self.vocabulary, tokens):
+            return set()
+        return self.without_names(tokens) - self.row(tokens)
+
     def pick(self, rng: random.Random, legal: set[int]) -> int:
-        """A legal id, most often one that the world likes."""
+        """A legal id, most often one that is liked; one letter again and again makes names meet."""
+        if self.world.liked_ids[0] in legal and rng.random() < SAME_LETTER:
+            return self.world.liked_ids[0]
         liked = sorted(legal & self._liked) if rng.random() < 0.8 else []
         return rng.choice(liked or sorted(legal))
 
@@ -123,11 +133,15 @@ def ids_in(row: torch.Tensor) -> set[int]:
 def random_window(rng: random.Random, subject: Subject) -> Window:
     """A legal walk, cut into history and drafts, and the drafts spoiled in one of the ways above."""
     length, walk = rng.randint(0, 16) + rng.choice(DRAFT_COUNTS), list[int]()
+    opening = list(subject.world.opening_ids) if subject.has_free_names and rng.random() < 0.5 else []
     matcher = subject.compiled.new_matcher()
     while len(walk) < length and not matcher.terminated:
         legal = row_of(matcher, subject.vocabulary.size)
         ends = legal & set(subject.vocabulary.eos_ids)
-        walk.append(subject.pick(rng, legal - ends or legal if rng.random() < 0.9 else legal))
+        token_id = opening.pop(0) if opening else -1
+        if token_id not in legal:
+            token_id = subject.pick(rng, legal - ends or legal if rng.random() < 0.9 else legal)
+        walk.append(token_id)
         matcher = advanced(matcher, walk[-1])
     cut = max(0, len(walk) - rng.choice(DRAFT_COUNTS))
     cut -= bool(cut) and walk[cut - 1] in subject.vocabulary.eos_ids
@@ -155,15 +169,21 @@ def _repeated(
     """The drafts with a name said again at one of the places where that can be; None where there is none."""
     if not subject.has_free_names:
         return None
-    liked = set(subject.world.liked_ids)
-    closing = {
-        place: subject.repeating([*history, *drafts[:place]], liked) for place in range(len(drafts) + 1)
-    }
+    prefixes = {place: (*history, *drafts[:place]) for place in range(len(drafts) + 1)}
+    closing = {place: subject.closed_by_names(prefix) for place, prefix in prefixes.items()}
     places = [place for place, ids in closing.items() if ids]
     if not places:
         return None
     place = rng.choice(places)
     return (*drafts[:place], rng.choice(sorted(closing[place])), *drafts[place + rng.choice((0, 1)) :])
+
+
+def checked(rng: random.Random, subject: Subject, window: Window, counts: Counter[str]) -> Wrong | None:
+    """`check_window`, in which a fault of the core is a disagreement too."""
+    try:
+        return check_window(rng, subject, window, counts)
+    except CoreFault as fault:
+        return Wrong("the core", str(fault))
 
 
 def check_window(rng: random.Random, subject: Subject, window: Window, counts: Counter[str]) -> Wrong | None:
@@ -267,7 +287,7 @@ def gate(
     for subject in subjects:
         for _ in range(math.ceil(one_share * subject.weight)):
             window = random_window(rng, subject)
-            wrong = check_window(rng, subject, window, counts)
+            wrong = checked(rng, subject, window, counts)
             if wrong is not None:
                 return [_failure(subject, vocab, window, wrong, counts).timed(time.perf_counter() - started)]
     return [_verdict(vocab, counts).timed(time.perf_counter() - started)]
@@ -302,7 +322,7 @@ def replay(case: dict[str, Any]) -> list[Line]:
     """Fill the window of a case file again and say what is wrong with it."""
     subject = Subject(json_world(case["vocab"]), CASES[case["schema"]])
     window = Window(tuple(case["history"]), tuple(case["drafts"]))
-    wrong = check_window(random.Random(0), subject, window, Counter())
+    wrong = checked(random.Random(0), subject, window, Counter())
     text = text_of(subject.vocabulary, window.history)
     return [
         Line(repr(text), "as it must be" if wrong is None else repr(wrong), "as it must be", wrong is None)

@@ -11,37 +11,37 @@ from typing import Any
 import attrs
 import numpy as np
 
-from engine.models.toy import TableSpec
+from engine.models.toy import Mischief, TableSpec
 from engine.text.compiler import ConstraintCompiler
 from engine.text.vocabulary import TOY_ALPHABET, TOY_MERGES, TokenClass, Vocabulary, toy_vocabulary
-from experiments.gates import path_world
+from experiments.gates import path_world, vocabulary_kind
 from experiments.gates.json_cases import CASES, LAW_CASE, WRITTEN
 from experiments.gates.path_law import Subject
 from experiments.gates.path_world import Case, World
 
 NAME = "JSON schema"
-LIKING = 3.0
+LIKING, FAVOUR = 3.0, 1.5
 LETTERS = "eEflnrstu"
 MERGES = (
     *(b', "', b'": ', b", ", b": "),
-    *rb'false {} [] [[ ]] }} ], }, [{ }] ":{" },{" "}, ":[ ]," ":1 ":1," {"a":1," "a": a": b":'.split(),
+    *rb'," false {} [] [[ ]] }} ], }, [{ }] ":{" },{" "}, ":[ ]," ":1 ":1," {"a":1," "a": a": b":'.split(),
     *rb'a":1,"b "a":1,"a":1 a":1} 1, null, \" \u00 "ab" ["a", [1 1]'.split(),
 )
 LIKED = (
     *(b" ", b"\n", b'": ', b", "),
     *rb"""2 a b ab 1 12 true null false x -1 0. " { } [ ] : , {" ": ", "} "," {} [] [[ ]]""".split(),
-    *rb'''], }, "] [" ":{" ":[ ":1 {"a":1," "a": a": b": a":1,"b a":1} 1, ":1,"'''.split(),
+    *rb'''," ], }, "] [" ":{" ":[ ":1 {"a":1," "a": a": b": a":1,"b a":1} 1, ":1,"'''.split(),
 )
 CLOSERS = tuple(rb'} ] " "} ]] "] a":1}'.split())
-FOLLOWS = {  # what the tables like after a piece that ends like this; the longest ending counts
+FOLLOWS = {  # what tables like after a piece that ends like this, the first most; the longest ending counts
     b"": (b'"', b"1", b"true"),
     b'"': (b"a", b"b", b"ab", b'a":', b"x"),
-    b"a": (b'"', b'":', b'":1,"', b'"}', b'"]'),
+    b"a": (b'":', b'":1,"', b'"', b'"}', b'"]'),
     b"b": (b'"', b'":', b'":1,"', b'"}', b'"]'),
     b"x": (b'"', b'"}', b'"]'),
     b":": (b"1", b"true", b"null", b'"', b"1,", b"[]"),
     b",": (b'"', b'"a":', b" ", b"null", b"true"),
-    b"1": (b"}", b",", b'"', b"2"),
+    b"1": (b',"', b"}", b",", b'"', b"2"),
     b"{": (b'"', b"}", b'"a":'),
     b"[": (b"]", b"[", b'"', b"[]"),
     b"}": (b"}", b"]", b"},"),
@@ -51,8 +51,14 @@ FOLLOWS = {  # what the tables like after a piece that ends like this; the longe
     b": ": (b"1", b"true", b'"'),
     b", ": (b'"', b"null", b"true"),
 }
-PROMPT = b'{"a":1,"a":1,"b":[1,1],"ab":{"b":null,"a":true}}[[],[[]]]"ab" ["a", null]-12'
-CONTROL_AT = (7, 16)  # a control id, then a completion id, stand in the prompt before these places
+PROMPT = (
+    b'{"a":1,"a":1,"b":[1,1],"ab":{"b":null,"a":true}}[[],[[]]]"ab" ["a", null]-12'
+    b'{"a":"b","b":true,"ab":"a"}["a", null, true]"abab"{"b":1,"ab":1,"a":1}{"ab":"b"}[null, null][[[]]]'
+)
+STRANGE_AT, ENDS_AT = (
+    7,
+    (4, 12, 18, 26),
+)  # a strange id and completion ids stand in the prompt before these places
 STRUCTURE = frozenset(b'{}[]:,"')
 
 
@@ -65,7 +71,9 @@ class JsonTable(TableSpec):
     def row(self, context: tuple[int, ...]) -> np.ndarray:
         """The logits of one context."""
         row = super().row(context)
-        row[self.follows.get(context[-1], []) if context else []] += np.float32(LIKING)
+        liked = self.follows.get(context[-1], []) if context else []
+        row[liked] += np.float32(LIKING)
+        row[liked[:1]] += np.float32(FAVOUR)
         return row
 
 
@@ -74,7 +82,7 @@ class JsonWorld(World):
     """One vocabulary with tables that like JSON."""
 
     cases: Mapping[str, Case] = WRITTEN
-    max_tokens: int = 12
+    max_tokens: int = 14
 
     def case(self, name: str) -> Case:
         """The schema of a name."""
@@ -86,9 +94,19 @@ class JsonWorld(World):
         return tuple(_known(self.vocabulary, LIKED))
 
     @property
+    def opening_ids(self) -> tuple[int, ...]:
+        """An object with one member whose name is read to its end, and the next name begun."""
+        return tuple(_known(self.vocabulary, (b'{"', b"a", b'":', b"1", b',"', b"a")))
+
+    @property
     def prompt_ids(self) -> tuple[int, ...]:
         """JSON that says names twice, cut by the longest liked tokens, with a control and a completion id."""
         return _prompt(self.vocabulary)
+
+    def mischief(self) -> Mischief:
+        """Fewer stray ids than elsewhere over a small vocabulary: what is liked is illegal often enough."""
+        wide = self.vocabulary.size > 10_000
+        return attrs.evolve(super().mischief(), stray=2 if wide else 1)
 
     def table(self, **changes: Any) -> TableSpec:
         """The target's table: what may follow is liked more, and what closes a value, so that values end."""
@@ -100,7 +118,7 @@ class JsonWorld(World):
 
 @cache
 def json_world(vocab: str, seed: int = 0) -> JsonWorld:
-    """The world of a vocabulary: `toy` (one that cuts JSON badly) or `qwen3.5`."""
+    """The world of a vocabulary: `toy` (one that cuts JSON badly), `qwen3.5` or a model directory."""
     if vocab == "toy":
         vocabulary = toy_vocabulary(TOY_ALPHABET + LETTERS, (*TOY_MERGES, *MERGES), name="toy of JSON")
         return JsonWorld(vocabulary, ConstraintCompiler(vocabulary), seed)
@@ -136,8 +154,8 @@ def _known(vocabulary: Vocabulary, pieces: Iterable[bytes]) -> list[int]:
 @cache
 def _prompt(vocabulary: Vocabulary) -> tuple[int, ...]:
     ids, found, rest = _ids_of(vocabulary), list[int](), PROMPT
-    control = next(i for i, kind in enumerate(vocabulary.classes) if kind is TokenClass.CONTROL)
-    special = dict(zip(CONTROL_AT, (control, vocabulary.eos_ids[0]), strict=True))
+    special = dict.fromkeys(ENDS_AT, vocabulary.eos_ids[0])
+    special[STRANGE_AT] = path_world.strange_ids(vocabulary)[0]
     while rest:
         if len(found) in special:
             found.append(special[len(found)])
@@ -148,10 +166,10 @@ def _prompt(vocabulary: Vocabulary) -> tuple[int, ...]:
     return tuple(found)
 
 
-LAW_SEEDS = {"toy": 0, "qwen3.5": 0}  # tables under which every path meets every kind of event
+LAW_SEEDS = {"toy": 13, "qwen3.5": 13}  # tables under which every path meets every kind of event
 
 
 def law_subject(vocab: str) -> Subject:
     """An object with free names: what may follow a name depends on the names before it."""
-    world = attrs.evolve(json_world(vocab), seed=LAW_SEEDS[vocab])
+    world = attrs.evolve(json_world(vocab), seed=LAW_SEEDS[vocabulary_kind(vocab)])
     return Subject(NAME, world, LAW_CASE, ("SPEC-8", "SPECG-6", "JSON-30", "JSON-48"))
