@@ -145,12 +145,20 @@ class Document:
         """A dynamic reference that can only lead to one place is a plain one; others are refused."""
         text = schema.value[keyword]
         anchor = "$recursiveAnchor" if keyword == "$recursiveRef" else "$dynamicAnchor"
-        resources = {s.resource.pointer for s in self._everywhere if s.has(anchor) and s.value[anchor]}
+        resources = self._anchored[anchor]
         if len(resources) > 1 or (resources and len(self._resources) > 1):
             raise _refusal("a dynamic reference that may lead to several places is not served", place, text)
         if text == "#" or text.startswith("#/"):
             return self._at_pointer(schema.resource, text[1:], place, text)
         return self._identified(urljoin(schema.resource.uri, text), place, text)
+
+    @cached_property
+    def _anchored(self) -> dict[str, set[str]]:
+        """The resources that have dynamic anchors, by the keyword that sets them."""
+        return {
+            anchor: {s.resource.pointer for s in self._everywhere if s.has(anchor) and s.value[anchor]}
+            for anchor in ("$recursiveAnchor", "$dynamicAnchor")
+        }
 
     @cached_property
     def _resources(self) -> set[str]:

@@ -89,7 +89,7 @@ class _State:
     facts: tuple[Fact, ...]
     pending: list[tuple[Literal, frozenset[int]]]
     splits: list[tuple[Sequence[Option], frozenset[int]]]
-    seen: frozenset[Literal]
+    seen: set[Literal]
 
 
 NO_CONTEXT = Branch(ANY_TYPE)
@@ -146,7 +146,7 @@ class Brancher:
         if len(node) == 1 and context == NO_CONTEXT and _stands_alone(*node[0]):
             return [Branch(types_of(node[0][0]), _facts(node[0][0]))]
         start = _State(
-            context.types, context.facts, [(literal, frozenset()) for literal in node], [], frozenset()
+            context.types, context.facts, [(literal, frozenset()) for literal in node], [], set()
         )
         waiting, done = [start], []
         while waiting:
@@ -167,7 +167,7 @@ class Brancher:
             state.facts + option.facts,
             [(literal, chain) for literal in option.literals],
             list(state.splits),
-            state.seen,
+            set(state.seen),
         )
 
     def _resolve(self, state: _State) -> bool:
@@ -187,7 +187,7 @@ class Brancher:
                 return False
             if (schema, positive) in state.seen:
                 continue
-            state.seen |= {(schema, positive)}
+            state.seen.add((schema, positive))
             if isinstance(schema.value, bool):
                 if schema.value is not positive:
                     return False
