@@ -23,7 +23,7 @@ LIMITS: Mapping[str, int] = {
     "reference_chain": 256,  # references that lead to references
     "rule_chain": 1000,  # rules that refer to each other one below the other; a core's stack ends at 2000
     "schema_merges": 16_384,  # alternatives made in one reduction
-    "schema_literals": 32_768,  # subschemas met in one reduction, once for each alternative
+    "schema_literals": 20_000,  # subschemas met in one reduction, once for each alternative
     "schema_rules": 10_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
     "object_steps": 65_536,  # ways between them
