@@ -145,9 +145,7 @@ class Brancher:
         """
         if len(node) == 1 and context == NO_CONTEXT and _stands_alone(*node[0]):
             return [Branch(types_of(node[0][0]), _facts(node[0][0]))]
-        start = _State(
-            context.types, context.facts, [(literal, frozenset()) for literal in node], [], set()
-        )
+        start = _State(context.types, context.facts, [(literal, frozenset()) for literal in node], [], set())
         waiting, done = [start], []
         while waiting:
             state = waiting.pop()
