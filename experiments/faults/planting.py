@@ -82,8 +82,8 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """The short name in tables, such as B20."""
-        return f"{self.group}{self.number}"
+        """The short name in tables, such as B20 or G2-990."""
+        return f"{self.group}{'-' if self.group[-1].isdigit() else ''}{self.number}"
 
     def plant(self, copy: Copy) -> None:
         """Edit the copy; raises PlantError where the source no longer has what the fault changes."""
@@ -99,9 +99,9 @@ Edit = Callable[[Copy], None]
 def fault(
     name: str, title: str, *edits: Edit, checks: tuple[str, ...], clauses: tuple[str, ...] = ()
 ) -> Fault:
-    """Declare a fault; `name` is its group and number, such as B20."""
-    number = int(name[1:])
-    return Fault(number=number, group=name[0], title=title, edits=edits, checks=checks, clauses=clauses)
+    """Declare a fault; `name` is its group and number, such as B20 or G2-990."""
+    group, _, number = name.partition("-") if "-" in name else (name[0], "", name[1:])
+    return Fault(number=int(number), group=group, title=title, edits=edits, checks=checks, clauses=clauses)
 
 
 def replace(file: str, old: str, new: str, *, times: int = 1) -> Edit:
