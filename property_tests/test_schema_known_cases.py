@@ -5,8 +5,10 @@ Every row is judged by the oracle first, so the table cannot drift from the spec
 
 import pytest
 
+from engine.errors import ErrorKind
 from property_tests.schema_words import accepts, fault, is_valid
 
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 WRONGLY_ACCEPTED = [
     (
         '{"type":"object","properties":{"a":{"type":"string","not":{"enum":["x"]}}},"required":["a"]}',
@@ -43,6 +45,14 @@ WRONGLY_ACCEPTED = [
     ),
     ('{"type":"array","items":{"type":"integer"},"allOf":[{"minItems":2}]}', "[1]"),
     ('{"allOf":[{"type":"object","properties":{"a":{"type":"integer"}}}],"required":["b"]}', '{"a":1}'),
+    (
+        '{"type":"object","propertyNames":{"anyOf":[{"pattern":"^[ab]$"},{"pattern":"^[bc]$"}]},'
+        '"additionalProperties":{"type":"integer"}}',
+        '{"b":1,"b":2}',
+    ),
+    (f'{{"$schema":"{DRAFT_4}","type":"integer","enum":[1,2.0]}}', "2.0"),
+    (f'{{"$schema":"{DRAFT_4}","type":"integer","enum":[1,2.0]}}', "1.0"),
+    (f'{{"$schema":"{DRAFT_4}","items":{{"type":"integer"}},"enum":[[1.0],2]}}', "[1.0]"),
 ]
 WRONGLY_REFUSED = [
     ('{"type":"string","pattern":"^s3://"}', '"s3://bucket"'),
@@ -61,6 +71,13 @@ WRONGLY_REFUSED = [
     ('{"type":"array","prefixItems":[true,{"type":"string"}]}', '[1,"a"]'),
     ('{"type":"integer","minimum":0.5}', "1"),
     ('{"type":"integer","maximum":18446744073709551615}', "5"),
+    ('{"propertyNames":{"$ref":"#"},"minLength":1}', '{"a":1}'),
+    ('{"type":"object","propertyNames":{"$ref":"#"}}', "{}"),
+    (
+        '{"oneOf":[{"type":"object","propertyNames":{"$ref":"#"}},{"type":"string","minLength":2}]}',
+        '{"aa":1}',
+    ),
+    (f'{{"$schema":"{DRAFT_4}","type":"integer","enum":[1,2.0]}}', "2"),
 ]
 
 
@@ -90,3 +107,39 @@ def test_what_has_no_exact_form_is_refused_at_its_pointer():
 def test_the_contract_writes_integers_without_a_point():
     assert is_valid('{"type":"integer"}', "1.0")
     assert not accepts('{"type":"integer"}', "1.0")
+
+
+HOSTILE = [
+    ('{"multipleOf":1e308}', ErrorKind.UNSUPPORTED_JSON_SCHEMA, ""),
+    (
+        '{"$id":"http://h/","$defs":{"a":{"$id":"http://[::1"}},"$ref":"b"}',
+        ErrorKind.INVALID_JSON_SCHEMA,
+        "/$defs/a/$id",
+    ),
+    ('{"$id":"//[","items":{"$ref":"b"}}', ErrorKind.INVALID_JSON_SCHEMA, "/items/$ref"),
+    ('{"$id":"//[#a"}', ErrorKind.INVALID_JSON_SCHEMA, "/$id"),
+    (
+        '{"items":{"enum":[1,2]},"uniqueItems":true,"minItems":3,"type":"array"}',
+        ErrorKind.UNSATISFIABLE_JSON_SCHEMA,
+        "",
+    ),
+    (
+        f'{{"items":{{"enum":{[*range(13)]}}},"uniqueItems":true}}',
+        ErrorKind.UNSUPPORTED_JSON_SCHEMA,
+        "/uniqueItems",
+    ),
+]
+
+
+@pytest.mark.clause("JSON-2", "SAFE-6")
+@pytest.mark.parametrize(("schema", "kind", "pointer"), HOSTILE)
+def test_what_broke_a_converter_is_a_typed_refusal(schema, kind, pointer):
+    error = fault(schema)
+    assert (error.kind, error.pointer) == (kind, pointer)
+
+
+@pytest.mark.clause("SAFE-9")
+def test_refusals_show_the_schema_as_it_is_written():
+    assert fault('{"minLength":-1}').found == "-1"
+    assert fault('{"required":["a",null]}').found == '["a",null]'
+    assert "None" not in fault('{"pattern":"("}').message

@@ -26,7 +26,7 @@ LIMITS: Mapping[str, int] = {
     "schema_literals": 20_000,  # subschemas met in one reduction, once for each alternative
     "schema_rules": 10_000,  # rules of a lowered schema
     "object_states": 16_384,  # positions times counts of one object or array
-    "object_steps": 65_536,  # ways between them
+    "object_steps": 24_576,  # ways between them
     "object_conditions": 6,  # conditions that some member of one object must meet
     "count": 2**31 - 1,  # a bound on lengths, items or members
     "number_characters": 1000,  # of one number in a schema
@@ -34,6 +34,7 @@ LIMITS: Mapping[str, int] = {
     "number_residues": 128,  # that texts of numbers have to tell apart
     "number_modulus": 500_000,  # of their factors multiplied: a first multiple is sought among so many
     "number_scale": 20,  # fraction digits of a step
+    "number_step_digits": 40,  # its digits: a core nests a last digit in the one before it, and stops early
     "choice_members": 16_384,  # distinct strings of a choice
     "choice_bytes": 1024 * 1024,  # their UTF-8 bytes together
     "automaton_states": 65_536,  # states in which string conditions are met together
@@ -67,6 +68,7 @@ WHAT = {
     "number_residues": "the multiples of numbers have too many residues",
     "number_modulus": "the multiples of numbers are too far apart",
     "number_scale": "the numbers' steps are too small",
+    "number_step_digits": "the numbers' steps are too large",
     "choice_members": "the choice has too many members",
     "choice_bytes": "the choice's members have too many bytes",
     "automaton_states": "string conditions that hold together need too many states",

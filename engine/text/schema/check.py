@@ -14,7 +14,7 @@ from engine.text.limits import check_limit
 from engine.text.schema.formats import REFUSED_FORMATS, format_language
 from engine.text.schema.keywords import CONTENT, KEYWORDS, TYPES, Dialect, Role, Shape, find, shape_in
 from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
-from engine.text.schema.source import INT64, KIND, Number, Value, walk_values
+from engine.text.schema.source import INT64, KIND, Number, Value, text_of, walk_values
 from engine.text.schema.strings import search_language
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -185,7 +185,7 @@ def _check_argument(schema: Schema, keyword: str, argument: Value, shape: Shape)
             KIND,
             f"the argument of {keyword} has the wrong form",
             schema.location(keyword),
-            repr(argument)[:40],
+            text_of(argument)[:40],
             shape,
         )
     if shape is Shape.COUNT:
@@ -232,8 +232,7 @@ def _check_pattern(schema: Schema, keys: tuple[str, ...], pattern: str) -> None:
     except RequestError as error:
         malformed = isinstance(error, SyntaxFault)
         kind = KIND if malformed else UNSUPPORTED
-        message = f"{error.message} (column {error.location.column})"
-        raise attrs.evolve(error, kind=kind, message=message, location=schema.location(*keys)) from None
+        raise attrs.evolve(error, kind=kind, location=schema.location(*keys)) from None
 
 
 def _is_count(value: Value) -> bool:

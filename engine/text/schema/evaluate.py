@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from engine.text.automaton import matches
 from engine.text.expr import Expr
-from engine.text.schema.keywords import Dialect
+from engine.text.schema.keywords import NEWEST, Dialect
 from engine.text.schema.nodes import Document, Schema
 from engine.text.schema.reduce.branches import (
     ARRAY,
@@ -31,13 +31,15 @@ from engine.text.schema.source import Number, Value, equality_key
 from engine.text.schema.strings import search_language
 
 
-def type_of(value: Value) -> int:
-    """The type bit of a value; a number with an integral value is an integer."""
+def type_of(value: Value, dialect: Dialect = NEWEST) -> int:
+    """The type bit of a value; an integral number is an integer, in draft 4 only if written as one."""
     if value is None:
         return NULL
     if isinstance(value, bool):
         return BOOLEAN
     if isinstance(value, Number):
+        if dialect is Dialect.DRAFT_4 and not value.is_integer_text:
+            return FRACTION
         return INTEGER if value.value.denominator == 1 else FRACTION
     if isinstance(value, str):
         return STRING
@@ -81,7 +83,7 @@ class Evaluator:
         """Whether a value satisfies a schema as a whole."""
         if isinstance(schema.value, bool):
             return schema.value
-        if not (types_of(schema) & type_of(value)) or not self.local(schema, value):
+        if not (types_of(schema) & type_of(value, schema.dialect)) or not self.local(schema, value):
             return False
         return self._applied(schema, value)
 

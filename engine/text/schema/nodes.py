@@ -21,7 +21,7 @@ from engine.text.schema.keywords import (
     find,
     shape_in,
 )
-from engine.text.schema.source import KIND, Number, Value, join
+from engine.text.schema.source import KIND, Number, Value, join, text_of
 
 UNSUPPORTED = ErrorKind.UNSUPPORTED_JSON_SCHEMA
 
@@ -80,7 +80,7 @@ class Document:
         self._identities: dict[str, Schema] | None = None
         self._targets: dict[tuple[int, str], Schema] = {}
         dialect = _dialect(value, "", NEWEST)
-        resource = Resource(_own_id(value, dialect), "", value, dialect)
+        resource = Resource(_own_id("", value, dialect, ""), "", value, dialect)
         self.root = self._add("", value, resource)
         self.never = Schema(-1, "", False, resource, {})  # stands for conditions that no keyword spells
 
@@ -139,7 +139,7 @@ class Document:
             return self._dynamic_target(schema, keyword, place)
         if text == "#" or text.startswith("#/"):
             return self._at_pointer(schema.resource, text[1:], place, text)
-        return self._identified(urljoin(schema.resource.uri, text), place, text)
+        return self._identified(schema.resource.uri, place, text)
 
     def _dynamic_target(self, schema: Schema, keyword: str, place: Location) -> Schema:
         """A dynamic reference that can only lead to one place is a plain one; others are refused."""
@@ -150,7 +150,7 @@ class Document:
             raise _refusal("a dynamic reference that may lead to several places is not served", place, text)
         if text == "#" or text.startswith("#/"):
             return self._at_pointer(schema.resource, text[1:], place, text)
-        return self._identified(urljoin(schema.resource.uri, text), place, text)
+        return self._identified(schema.resource.uri, place, text)
 
     @cached_property
     def _anchored(self) -> dict[str, set[str]]:
@@ -164,8 +164,8 @@ class Document:
     def _resources(self) -> set[str]:
         return {schema.resource.pointer for schema in self._everywhere}
 
-    def _identified(self, uri: str, place: Location, text: str) -> Schema:
-        base, fragment = urldefrag(uri)
+    def _identified(self, outer: str, place: Location, text: str) -> Schema:
+        base, fragment = _resolved(outer, text, place)
         identities = self._all_identities()
         if fragment.startswith("/") or not fragment:
             owner = identities.get(base)
@@ -215,10 +215,8 @@ class Document:
         if not isinstance(value, dict):
             return outer
         dialect = _dialect(value, pointer, outer.dialect) if "$schema" in value else outer.dialect
-        own = _own_id(value, dialect)
-        if not own:
-            return outer
-        return Resource(urldefrag(urljoin(outer.uri, own))[0], pointer, value, dialect)
+        own = _own_id(outer.uri, value, dialect, pointer)
+        return Resource(own, pointer, value, dialect) if own else outer
 
     @cached_property
     def _everywhere(self) -> list[Schema]:
@@ -284,12 +282,24 @@ def _identities(schema: Schema) -> Iterator[str]:
                 yield f"{schema.resource.uri}#{schema.value[keyword]}"
 
 
-def _own_id(value: Value, dialect: Dialect) -> str:
-    """The URI a schema gives itself, without fragment; empty where it gives none."""
+def _own_id(outer: str, value: Value, dialect: Dialect, pointer: str) -> str:
+    """The absolute URI a schema gives itself, without fragment; empty for none, or a bare fragment."""
     if not isinstance(value, dict) or _is_only_reference(value, dialect):
         return ""
-    own = value.get("id" if dialect is Dialect.DRAFT_4 else "$id")
-    return urldefrag(own)[0] if isinstance(own, str) else ""
+    keyword = "id" if dialect is Dialect.DRAFT_4 else "$id"
+    own = value.get(keyword)
+    if not isinstance(own, str) or not own or own.startswith("#"):
+        return ""
+    return _resolved(outer, own, Location(pointer=join(pointer, keyword)))[0]
+
+
+def _resolved(outer: str, reference: str, place: Location) -> tuple[str, str]:
+    """A URI reference against its base: the absolute URI and the fragment. Raises SyntaxFault."""
+    try:
+        base, fragment = urldefrag(urljoin(outer, reference))
+    except ValueError:
+        raise SyntaxFault(KIND, "this is no URI reference", place, reference[:40], "RFC 3986") from None
+    return base, fragment
 
 
 def _dialect(value: Value, pointer: str, default: Dialect) -> Dialect:
@@ -330,7 +340,7 @@ def _unescape(token: str) -> str:
 
 
 def _shown(value: Value) -> str:
-    return repr(value)[:40]
+    return text_of(value)[:40]
 
 
 def _refusal(message: str, place: Location, found: str) -> RefusedConstruct:

@@ -70,7 +70,9 @@ def scaled_step(step: Fraction) -> tuple[int, int]:
     while (step * 10**scale).denominator != 1:
         scale += 1
         check_limit("number_scale", scale, ErrorKind.UNSUPPORTED_JSON_SCHEMA)
-    return int(step * 10**scale), scale
+    scaled = int(step * 10**scale)
+    check_limit("number_step_digits", len(str(scaled)), ErrorKind.UNSUPPORTED_JSON_SCHEMA)
+    return scaled, scale
 
 
 def _factors(number: int, scale: int) -> list[int]:

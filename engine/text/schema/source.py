@@ -26,9 +26,13 @@ LONGEST_NUMBER = 1000  # digits, sign and point of one number; past it nothing c
 
 @attrs.frozen(slots=False)
 class Number:
-    """A JSON number by its own text; `value` is exact. Compares by text: use `value` for arithmetic."""
+    """A JSON number by its own text; `value` is exact. Compares by text: use `value` for arithmetic.
+
+    One that is `plain` is written as in its text only, never as `1.0` for `1`.
+    """
 
     text: str
+    plain: bool = False
 
     @cached_property
     def value(self) -> Fraction:

@@ -148,6 +148,7 @@ class _Distinct:
     def start(self) -> Expr:
         """All non-empty arrays."""
         waiting: list[tuple[int, frozenset[object]]] = [(0, frozenset())]
+        num_steps = 0
         while waiting:
             state = waiting.pop()
             if state not in self._names:
@@ -155,7 +156,10 @@ class _Distinct:
                 self._lowerer.rules[self._names[state]] = NOTHING
                 place = Location(pointer=self._clause.pointer)
                 check_limit("object_states", len(self._names), UNSUPPORTED, place)
-                waiting += [after for after, _ in self._steps(*state)]
+                following = [after for after, _ in self._steps(*state)]
+                num_steps += len(following)
+                check_limit("object_steps", num_steps, UNSUPPORTED, place)
+                waiting += following
         for state, name in self._names.items():
             self._lowerer.rules[name] = self._rule(*state)
         return Ref(self._names[(0, frozenset())])

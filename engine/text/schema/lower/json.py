@@ -114,7 +114,7 @@ class Lowerer:
             yield seq([literal('"'), json_text(literal_language(texts)), literal('"')])
         for value in values:
             if isinstance(value, Number):
-                yield alt([literal(text) for text in literal_texts(value.text)])
+                yield alt([literal(text) for text in _spellings(value)])
 
     def _contradiction(self, root: Node) -> EmptyLanguage:
         """The fault of an empty language, at the innermost single node that nothing can satisfy."""
@@ -145,8 +145,14 @@ class Lowerer:
         return [*clause.prefix, clause.tail][: clause.min_items]
 
     def _is_dead(self, node: Node, productive: frozenset[str]) -> bool:
-        expr = self._values.get(node, NOTHING)
+        expr = self._values.get(node)
+        if expr is None:  # never asked for: the fault lies with what holds it
+            return False
         return expr.name not in productive if isinstance(expr, Ref) else expr == NOTHING
+
+
+def _spellings(number: Number) -> tuple[str, ...]:
+    return (number.text,) if number.plain else literal_texts(number.text)
 
 
 def _is_structure(value: Value) -> bool:

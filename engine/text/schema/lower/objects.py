@@ -133,13 +133,17 @@ class _Counting:
         """One member or more."""
         check_limit("object_conditions", len(self._clause.witnesses), UNSUPPORTED, self._place)
         waiting: list[State] = [(0, 0, frozenset())]
+        num_steps = 0
         while waiting:
             state = waiting.pop()
             if state not in self._names:
                 self._names[state] = f"o{len(self._lowerer.rules)}-{len(self._names)}"
                 self._lowerer.rules[self._names[state]] = NOTHING
                 check_limit("object_states", len(self._names), UNSUPPORTED, self._place)
-                waiting += [after for after, _ in self._steps(state)]
+                following = [after for after, _ in self._steps(state)]
+                num_steps += len(following)
+                check_limit("object_steps", num_steps, UNSUPPORTED, self._place)
+                waiting += following
         for state, name in self._names.items():
             options = [seq([part, Ref(self._names[after])]) for after, part in self._steps(state)]
             self._lowerer.rules[name] = alt([*options, *self._ends(state)])

@@ -126,7 +126,7 @@ def _witness(fact: Denied, reducer: "Reducer") -> Witness:
 
 def _name_sets_of(node: Node, reducer: "Reducer") -> list[StringSet]:
     """The strings that satisfy a node, as a union of sets."""
-    expansion = reducer.expand(node)
+    expansion = reducer.strings_of(node)
     listed = [value for value in expansion.values if isinstance(value, str)]
     return [*expansion.strings, *([StringSet(patterns=(literal_language(listed),))] if listed else [])]
 
@@ -157,7 +157,8 @@ def _finished(draft: _Draft, reducer: "Reducer") -> list[ObjectClause]:
             if reducer.is_empty(node):
                 continue
             raise _exhaustible(draft)
-        slots += [Slot(name, node, False) for name in listed if name not in taken]
+        known = {*taken, *(slot.name for slot in slots)}  # sets of names may overlap
+        slots += [Slot(name, node, False) for name in listed if name not in known]
     slots = [slot for slot in slots if slot.required or not _is_never(slot.node)]
     return [
         ObjectClause(

@@ -23,6 +23,7 @@ from engine.text.schema.reduce.branches import (
     ANY_TYPE,
     ARRAY,
     BOOLEAN,
+    FRACTION,
     NULL,
     NUMBER,
     OBJECT,
@@ -35,7 +36,7 @@ from engine.text.schema.reduce.branches import (
 )
 from engine.text.schema.reduce.clauses import ArrayClause, Expansion, ObjectClause
 from engine.text.schema.reduce.places import pointing_at
-from engine.text.schema.source import Value, equality_key
+from engine.text.schema.source import Number, Value, equality_key
 from engine.text.schema.strings import StringSet
 
 T = TypeVar("T")
@@ -49,8 +50,10 @@ class Reducer:
         self.document = document
         self.evaluator = Evaluator(document, self.asserts, format_language)
         self._options = options
+        self._points_count = any(schema.dialect is Dialect.DRAFT_4 for schema in document.positions)
         self._merges = 0
         self._expansions: dict[Node, Expansion] = {}
+        self._strings: dict[Node, Expansion] = {}
         self._empty: dict[tuple[Node, int], bool] = {}
         self._exclusive: dict[tuple[int, int], bool] = {}
         self._brancher = Brancher(document, self.spend, self._share_nothing, self.asserts)
@@ -97,6 +100,15 @@ class Reducer:
                 known = self._expansions[node] = self._union(self._brancher.branches(node))
         return known
 
+    def strings_of(self, node: Node) -> Expansion:
+        """What of a node is a string. Its objects are not asked: their names may be such strings."""
+        known = self._strings.get(node)
+        if known is None:
+            with pointing_at(node):
+                branches = self._brancher.branches(node, Branch(STRING))
+                known = self._strings[node] = self._union(branches)
+        return known
+
     def _union(self, branches: list[Branch]) -> Expansion:
         gathered = _Gathered()
         for branch in branches:
@@ -105,10 +117,16 @@ class Reducer:
                 values = schema.value["enum"] if schema.has("enum") else [schema.value["const"]]
                 for value in values:
                     if branch.types & type_of(value) and self._all_hold(branch, value):
-                        gathered.add_value(value)
+                        gathered.add_value(self._spelled(branch, value))
             else:
                 self._gather(branch, gathered)
         return gathered.expansion()
+
+    def _spelled(self, branch: Branch, value: Value) -> Value:
+        """A listed value as it is written: in draft 4 `1.0` is no integer."""
+        if not self._points_count or not isinstance(value, Number) or branch.types & FRACTION:
+            return value
+        return Number(str(value.value.numerator), plain=True)
 
     def _all_hold(self, branch: Branch, value: Value) -> bool:
         return all(self.evaluator.fact(fact, value) for fact in branch.facts)
@@ -163,6 +181,7 @@ class Reducer:
         """Whether it is proved that two schemas have no common value under a branch's facts."""
         key = (min(one.index, other.index), max(one.index, other.index))
         if key not in self._exclusive:
+            self._exclusive[key] = False  # a proof that needs itself proves nothing
             self._exclusive[key] = self._conjunction_is_empty(one, other, Branch(ANY_TYPE))
         if self._exclusive[key] or context == Branch(ANY_TYPE):
             return self._exclusive[key]
@@ -204,7 +223,10 @@ class _Gathered:
         elif isinstance(value, bool):
             self.booleans |= {value}
         else:
-            self.values.setdefault(equality_key(value), value)
+            key = equality_key(value)
+            known = self.values.get(key)
+            if known is None or (isinstance(known, Number) and known.plain):
+                self.values[key] = value
 
     def expansion(self) -> Expansion:
         return Expansion(
