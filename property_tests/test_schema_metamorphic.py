@@ -54,6 +54,10 @@ NO_ORDER = {
         {"enum": [f"a{i:02}b" for i in range(40)]},
         {"enum": [f"a{i:02}b" for i in reversed(range(40))]},
     ),
+    "enum of strings that begin alike": (
+        {"enum": ["ab", "b", "ac", "ba", "abc", ""]},
+        {"enum": ["", "b", "ba", "abc", "ac", "ab"]},
+    ),
     "type": ({"type": ["integer", "null", "string"]}, {"type": ["string", "integer", "null"]}),
     "anyOf": ({"anyOf": [A, B, {"const": "aaaa"}]}, {"anyOf": [{"const": "aaaa"}, B, A]}),
     "oneOf": (
@@ -107,9 +111,10 @@ SPELLINGS = {
         {"type": "integer", "minimum": 1, "maximum": 12},
     ),
     "a fractional bound of an integer": (
-        {"type": "integer", "minimum": 0.5, "maximum": 12.5},
-        {"type": "integer", "minimum": 1, "maximum": 12},
+        {"type": "integer", "minimum": 2.5, "maximum": 12.5},
+        {"type": "integer", "minimum": 3, "maximum": 12},
     ),
+    "number is around integer": ({"type": ["number", "integer"]}, {"type": "number"}),
     "integer is inside number": ({"type": ["integer", "number"]}, {"type": "number"}),
     "an escaped name": (
         '{"properties":{"a":{"const":1}},"required":["a"],"type":"object","additionalProperties":false}',
