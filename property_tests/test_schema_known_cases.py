@@ -72,6 +72,7 @@ WRONGLY_REFUSED = [
     ('{"type":"integer","minimum":0.5}', "1"),
     ('{"type":"integer","maximum":18446744073709551615}', "5"),
     ('{"propertyNames":{"$ref":"#"},"minLength":1}', '{"a":1}'),
+    ('{"$id":"urn:x:y","$ref":"#foo","$defs":{"b":{"$anchor":"foo","type":"null"}}}', "null"),
     ('{"type":"object","propertyNames":{"$ref":"#"}}', "{}"),
     (
         '{"oneOf":[{"type":"object","propertyNames":{"$ref":"#"}},{"type":"string","minLength":2}]}',
@@ -117,6 +118,11 @@ HOSTILE = [
         "/$defs/a/$id",
     ),
     ('{"$id":"//[","items":{"$ref":"b"}}', ErrorKind.INVALID_JSON_SCHEMA, "/items/$ref"),
+    (
+        '{"$defs":{"x":{"$anchor":"a"},"y":{"$anchor":"a"}},"$ref":"#a"}',
+        ErrorKind.INVALID_JSON_SCHEMA,
+        "/$ref",
+    ),
     ('{"$id":"//[#a"}', ErrorKind.INVALID_JSON_SCHEMA, "/$id"),
     (
         '{"items":{"enum":[1,2]},"uniqueItems":true,"minItems":3,"type":"array"}',

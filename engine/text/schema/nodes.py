@@ -78,6 +78,7 @@ class Document:
         self._by_pointer: dict[str, Schema] = {}
         self._children: dict[tuple[int, tuple[str | int, ...]], Schema] = {}
         self._identities: dict[str, Schema] | None = None
+        self._ambiguous: set[str] = set()  # of the identities, those that several schemas claim
         self._targets: dict[tuple[int, str], Schema] = {}
         dialect = _dialect(value, "", NEWEST)
         resource = Resource(_own_id("", value, dialect, ""), "", value, dialect)
@@ -167,6 +168,8 @@ class Document:
     def _identified(self, outer: str, place: Location, text: str) -> Schema:
         base, fragment = _resolved(outer, text, place)
         identities = self._all_identities()
+        if not self._ambiguous.isdisjoint((base, f"{base}#{fragment}")):
+            raise SyntaxFault(KIND, "a reference leads to two schemas of one identity", place, text, "one")
         if fragment.startswith("/") or not fragment:
             owner = identities.get(base)
             if owner is not None:
@@ -235,7 +238,8 @@ class Document:
             found = {self.root.resource.uri: self.root, "": self.root}
             for schema in self._everywhere:
                 for uri in _identities(schema):
-                    found.setdefault(uri, schema)
+                    if found.setdefault(uri, schema) is not schema:
+                        self._ambiguous.add(uri)
             self._identities = found
         return self._identities
 
@@ -295,6 +299,8 @@ def _own_id(outer: str, value: Value, dialect: Dialect, pointer: str) -> str:
 
 def _resolved(outer: str, reference: str, place: Location) -> tuple[str, str]:
     """A URI reference against its base: the absolute URI and the fragment. Raises SyntaxFault."""
+    if reference.startswith("#"):  # any base: `urljoin` knows none that is a urn
+        return outer, reference[1:]
     try:
         base, fragment = urldefrag(urljoin(outer, reference))
     except ValueError:
