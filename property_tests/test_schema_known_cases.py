@@ -149,3 +149,19 @@ def test_refusals_show_the_schema_as_it_is_written():
     assert fault('{"minLength":-1}').found == "-1"
     assert fault('{"required":["a",null]}').found == '["a",null]'
     assert "None" not in fault('{"pattern":"("}').message
+
+
+@pytest.mark.clause("JSON-2")
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ('{"$defs":{"a":{},"b/c":5}}', "/$defs/b~1c"),
+        ('{"items":{"allOf":[{},3]}}', "/items/allOf/1"),
+        ('{"dependencies":{"a":["b",1]}}', "/dependencies/a"),
+        ('{"allOf":[]}', "/allOf"),
+        ('{"title":"NaN",\n"enum":[NaN]}', "line 2, column 9"),
+    ],
+)
+def test_a_malformed_part_is_named_by_its_own_place(schema, place):
+    error = fault(schema)
+    assert (error.kind, str(error.location)) == (ErrorKind.INVALID_JSON_SCHEMA, place)

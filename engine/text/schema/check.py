@@ -181,11 +181,12 @@ def _refusal(
 def _check_argument(schema: Schema, keyword: str, argument: Value, shape: Shape) -> None:
     test = _TESTS.get(shape)
     if test is not None and not test(argument):
+        keys = _wrong_part(argument, shape)
         raise SyntaxFault(
             KIND,
             f"the argument of {keyword} has the wrong form",
-            schema.location(keyword),
-            text_of(argument)[:40],
+            schema.location(keyword, *keys),
+            text_of(argument[keys[0]] if keys else argument)[:40],
             shape,
         )
     if shape is Shape.COUNT:
@@ -235,6 +236,15 @@ def _check_pattern(schema: Schema, keys: tuple[str, ...], pattern: str) -> None:
         raise attrs.evolve(error, kind=kind, location=schema.location(*keys)) from None
 
 
+def _wrong_part(argument: Value, shape: Shape) -> tuple[str | int, ...]:
+    """The key of the first part of an argument that has the wrong form; none where it is the whole."""
+    test = _PARTS.get(shape)
+    if test is None or not isinstance(argument, _CONTAINERS[shape]):
+        return ()
+    parts = argument.items() if isinstance(argument, dict) else enumerate(argument)
+    return next(((key,) for key, part in parts if not test(part)), ())
+
+
 def _is_count(value: Value) -> bool:
     return isinstance(value, Number) and value.value >= 0 and value.value.denominator == 1
 
@@ -256,6 +266,16 @@ def _is_schema(value: Value) -> bool:
     return isinstance(value, dict | bool)
 
 
+def _is_schema_or_names(value: Value) -> bool:
+    return _is_schema(value) or _are_names(value)
+
+
+_PARTS: dict[Shape, Callable[[Value], bool]] = {
+    **dict.fromkeys((Shape.MEMBERS, Shape.PATTERNS, Shape.SCHEMAS, Shape.ITEMS), _is_schema),
+    Shape.NEEDS: _are_names,
+    Shape.DEPENDENCIES: _is_schema_or_names,
+}
+_CONTAINERS = {shape: list if shape in (Shape.SCHEMAS, Shape.ITEMS) else dict for shape in _PARTS}
 _TESTS: dict[Shape, Callable[[Value], bool]] = {
     Shape.STRING: lambda value: isinstance(value, str),
     Shape.PATTERN: lambda value: isinstance(value, str),
@@ -274,6 +294,6 @@ _TESTS: dict[Shape, Callable[[Value], bool]] = {
     Shape.ITEMS: lambda value: all(map(_is_schema, value)) if isinstance(value, list) else _is_schema(value),
     Shape.NEEDS: lambda value: isinstance(value, dict) and all(map(_are_names, value.values())),
     Shape.DEPENDENCIES: lambda value: (
-        isinstance(value, dict) and all(_is_schema(part) or _are_names(part) for part in value.values())
+        isinstance(value, dict) and all(map(_is_schema_or_names, value.values()))
     ),
 }

@@ -4,6 +4,7 @@ Objects are dicts in source order, numbers are `Number` with their own text. A r
 surrogate, NaN and too deep nesting are errors of kind InvalidJsonSchema with a JSON Pointer (RFC 6901).
 """
 
+import functools
 import json
 import math
 import re
@@ -20,6 +21,7 @@ from engine.text.limits import LIMITS, check_limit, check_source, position
 KIND = ErrorKind.INVALID_JSON_SCHEMA
 Value = Any  # dict[str, Value] | list[Value] | str | bool | None | Number
 INT64 = (-(2**63), 2**63 - 1)
+_CONSTANTS = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 LONGEST_NUMBER = 1000  # digits, sign and point of one number; past it nothing can be exact in binary64
 
@@ -66,7 +68,7 @@ def parse(source: str) -> Value:
     """The value of a JSON text. Raises SyntaxFault with line and column, or pointer; LimitExceeded."""
     check_source(source, KIND, "schema_bytes")
     _check_depth(source)
-    reader = _Reader()
+    reader = _Reader(source)
     try:
         value = reader.decoder.decode(source)
     except json.JSONDecodeError as error:
@@ -86,13 +88,13 @@ def parse(source: str) -> Value:
 class _Reader:
     """The decoder with its hooks, and the objects in which a name stood twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
         self.repeated: dict[int, str] = {}
         self.decoder = json.JSONDecoder(
             object_pairs_hook=self.members,
             parse_int=_number,
             parse_float=_number,
-            parse_constant=_refuse_constant,
+            parse_constant=functools.partial(_refuse_constant, source),
         )
 
     def members(self, pairs: list[tuple[str, Value]]) -> dict[str, Value]:
@@ -125,8 +127,10 @@ def _number(text: str) -> Number:
     return Number(text)
 
 
-def _refuse_constant(text: str) -> Value:
-    raise SyntaxFault(KIND, "the schema is not JSON", found=text, allowed="numbers as RFC 8259 writes them")
+def _refuse_constant(source: str, text: str) -> Value:
+    place = next(match.start() for match in _CONSTANTS.finditer(source) if match[0] == text)
+    allowed = "numbers as RFC 8259 writes them"
+    raise SyntaxFault(KIND, "the schema is not JSON", position(source, place), text, allowed)
 
 
 def _check_depth(source: str) -> None:
