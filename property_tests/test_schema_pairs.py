@@ -15,6 +15,8 @@ OBJECT = {"type": "object"}
 OVERLAP = {"oneOf": [{"minimum": 3}, {"maximum": 5}]}
 WIDE = {f"m{i:03}": {"const": i} for i in range(70)}
 TREE = {"type": "array", "items": {"$ref": "#/$defs/t"}, "maxItems": 1}
+ONE_DEEPER = {"type": "array", "items": {"$ref": "#/$defs/t"}, "minItems": 1, "maxItems": 1}
+SHORT = {"type": "array", "items": {"type": ["array", "null"]}, "maxItems": 1}
 JUDGED = {
     "one oneOf in two places, proved exclusive in the first": (
         {"$defs": {"u": OVERLAP}, "type": "array", "maxItems": 2, "minItems": 2}
@@ -29,6 +31,20 @@ JUDGED = {
     "branches that refer to themselves are not empty": (
         {"$defs": {"t": TREE}, "oneOf": [{"$ref": "#/$defs/t"}, {"type": "array", "maxItems": 2}]},
         [[], [[]], [[[]]], [1], [1, 2], [[], []], [[], 1], [[[], []]]],
+    ),
+    "a proof that comes back to itself": (
+        {"$ref": "#/$defs/t", "$defs": {"t": {"oneOf": [ONE_DEEPER, SHORT, {"type": "null"}]}}},
+        [None, [], [None], [[]], [[None]], [[[]]], [[[None]]], [1], [None, None]],
+    ),
+    "members of a closed object that must not all hold": (
+        OBJECT
+        | {"properties": {"a": {"enum": [1, "x"]}, "b": {"enum": [2, "y"]}}, "additionalProperties": False}
+        | {"not": {"additionalProperties": {"type": "integer"}}},
+        [{}, {"a": 1}, {"a": "x"}, {"b": 2}, {"b": "y"}, {"a": 1, "b": 2}, {"a": 1, "b": "y"}],
+    ),
+    "a search in a string of bounded length": (
+        {"type": "string", "pattern": "b", "maxLength": 50},
+        ["x" * n + end for n in (0, 30, 47, 48, 49, 50, 60) for end in ("", "b", "\nb", "b\n")],
     ),
     "not of a oneOf": (
         {"type": "integer", "minimum": 0, "maximum": 9, "not": OVERLAP},
@@ -196,6 +212,29 @@ def test_a_number_that_reading_rounds_is_refused_where_it_asserts(keyword):
     assert found.location.pointer == f"/{keyword}"
     compiled(f'{{"default":{text}}}')
     assert parse(text).text == text
+
+
+TIES = {  # past 2**53 every second integer is a tie, and goes to the even neighbour
+    ("exclusiveMaximum", 2**53 + 2, 2**53 + 1): True,
+    ("exclusiveMaximum", 2**53 + 4, 2**53 + 3): False,
+    ("exclusiveMinimum", 2**53, 2**53 + 1): False,
+    ("exclusiveMinimum", 2**53 + 2, 2**53 + 3): True,
+    ("maximum", 2**53 + 2, 2**53 + 3): False,
+    ("minimum", 2**53 + 2, 2**53 + 1): False,
+}
+
+
+@pytest.mark.clause("JSON-24", "JSON-23")
+@pytest.mark.parametrize("keyword, bound, tie", TIES)
+def test_a_tie_keeps_its_bound_after_reading(keyword, bound, tie):
+    schema = {"type": "number", keyword: bound}
+    text = f"{tie}.0"
+    again = json.dumps(float(text))
+    wanted = is_valid(schema, text) and is_valid(schema, again)
+    assert wanted is TIES[keyword, bound, tie]
+    for spelling in (text, f"{text[0]}.{text[1:-2]}e15"):
+        assert accepts(schema, spelling) is wanted, spelling
+    assert accepts(schema, str(tie)) is is_valid(schema, str(tie)), "integers are exact"
 
 
 @pytest.mark.clause("JSON-21", "JSON-3")

@@ -144,7 +144,9 @@ FAULTS: tuple[Fault, ...] = (
         "E111",
         "nobody watches that free names are different",
         replace(
-            "engine/text/compiler.py", "if lowered.has_free_names else", "if lowered.has_free_names is None else"
+            "engine/text/compiler.py",
+            "if lowered.has_free_names else",
+            "if lowered.has_free_names is None else",
         ),
         checks=(*_tests("objects"), "gate:JSON schema masks"),
         clauses=("JSON-28", "JSON-30"),

@@ -40,10 +40,10 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _branch(
         "E931",
-        "what refers to itself counts as empty",
+        "a proof that needs itself is believed",
         REDUCER,
-        "            self._empty[key] = False  # a",
-        "            self._empty[key] = True  # a",
+        "            self._exclusive[key] = False  # a",
+        "            self._exclusive[key] = True  # a",
         "JSON-45",
         "JSON-37",
     ),

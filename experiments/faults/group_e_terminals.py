@@ -22,7 +22,7 @@ def _number(name: str, title: str, file: str, old: str, new: str, *clauses: str)
 
 
 def _string(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
-    checks = _tests("metamorphic", "strings", "terminals")
+    checks = _tests("metamorphic", "strings", "terminals", "pairs")
     return fault(name, title, replace(STRINGS, old, new), checks=checks, clauses=clauses)
 
 
