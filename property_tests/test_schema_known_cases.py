@@ -165,3 +165,17 @@ def test_refusals_show_the_schema_as_it_is_written():
 def test_a_malformed_part_is_named_by_its_own_place(schema, place):
     error = fault(schema)
     assert (error.kind, str(error.location)) == (ErrorKind.INVALID_JSON_SCHEMA, place)
+
+
+def _deep_value(wrappers: int) -> tuple[str, str]:
+    """A schema that checks a listed value of the greatest depth level by level, and the value."""
+    deep = '{"a":' * 250 + "1" + "}" * 250
+    level = '{"anyOf":[' * wrappers + '{"patternProperties":{"a":{"$ref":"#/$defs/n"}}}' + "]}" * wrappers
+    return f'{{"$defs":{{"n":{level}}},"enum":[{deep}],"$ref":"#/$defs/n"}}', deep
+
+
+@pytest.mark.clause("JSON-46", "SAFE-5")
+def test_deep_listed_values_are_checked_or_refused_by_a_limit():
+    schema, deep = _deep_value(1)
+    assert accepts(schema, deep)
+    assert fault(_deep_value(20)[0]).limit == "evaluation_depth"

@@ -28,6 +28,7 @@ LIMITS: Mapping[str, int] = {
     "object_states": 16_384,  # positions times counts of one object or array
     "object_steps": 24_576,  # ways between them
     "object_conditions": 6,  # conditions that some member of one object must meet
+    "evaluation_depth": 2048,  # subschemas inside each other through which one listed value is checked
     "count": 2**31 - 1,  # a bound on lengths, items or members
     "number_characters": 1000,  # of one number in a schema
     "number_holes": 128,  # excluded ones in a set of numbers
@@ -62,6 +63,7 @@ WHAT = {
     "object_states": "the counts of members or items combine in too many ways",
     "object_steps": "the counts of members or items combine in too many ways",
     "object_conditions": "too many conditions ask for some member",
+    "evaluation_depth": "a listed value is checked through too many subschemas inside each other",
     "count": "a bound counts too far",
     "number_characters": "a number is too long",
     "number_holes": "too many numbers are excluded",

@@ -4,13 +4,15 @@ Works on values as `source` parses them, exactly: numbers as fractions, lengths 
 have no grammar (uniqueItems, contains of any schema) are decided here all the same.
 """
 
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 
 from engine.text.automaton import matches
 from engine.text.expr import Expr
+from engine.text.limits import check_limit
 from engine.text.schema.keywords import NEWEST, Dialect
-from engine.text.schema.nodes import Document, Schema
+from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
 from engine.text.schema.reduce.branches import (
     ARRAY,
     BOOLEAN,
@@ -29,6 +31,9 @@ from engine.text.schema.reduce.branches import (
 )
 from engine.text.schema.source import Number, Value, equality_key
 from engine.text.schema.strings import search_language
+
+SHALLOW = 32  # schemas inside each other for which the usual stack is enough
+DEEPEST_STACK = 30_000  # frames; the process's own stack has been seen to hold several times as many
 
 
 def type_of(value: Value, dialect: Dialect = NEWEST) -> int:
@@ -59,6 +64,7 @@ class Evaluator:
         self._asserts = asserts
         self._format_language = formats
         self._keys: dict[int, frozenset[object]] = {}
+        self._depth = 0  # schemas being asked, each inside the one before
 
     def keys_of(self, schema: Schema) -> frozenset[object]:
         """The values of a schema's `enum`, as keys that compare as JSON Schema compares."""
@@ -83,9 +89,15 @@ class Evaluator:
         """Whether a value satisfies a schema as a whole."""
         if isinstance(schema.value, bool):
             return schema.value
-        if not (types_of(schema) & type_of(value, schema.dialect)) or not self.local(schema, value):
-            return False
-        return self._applied(schema, value)
+        self._depth += 1
+        try:
+            if self._depth > SHALLOW:
+                check_limit("evaluation_depth", self._depth, UNSUPPORTED, schema.location)
+                _allow_deep_stack()
+            fits = types_of(schema) & type_of(value, schema.dialect)
+            return bool(fits) and self.local(schema, value) and self._applied(schema, value)
+        finally:
+            self._depth -= 1
 
     def _applied(self, schema: Schema, value: Value) -> bool:
         def part(*keys: str | int) -> bool:
@@ -197,6 +209,12 @@ class Evaluator:
         """propertyNames."""
         child = self._document.child(schema, "propertyNames")
         return not isinstance(value, dict) or all(self.schema(child, name) for name in value)
+
+
+def _allow_deep_stack() -> None:
+    """Let Python's stack hold what the limits admit; given back it would fail builds beside this one."""
+    if sys.getrecursionlimit() < DEEPEST_STACK:
+        sys.setrecursionlimit(DEEPEST_STACK)
 
 
 def contains_bounds(schema: Schema) -> tuple[int, int | None]:
