@@ -37,6 +37,7 @@ CLAUSES = ("MASK-2", "MASK-3", "MASK-8", "MASK-12", "TXN-3", "TXN-5", "JSON-19",
 DRAFT_COUNTS = (0, 1, 2, 5, 8)
 SPOILED = ("nothing", "illegal", "illegal", "early end", "out of range")
 SAME_LETTER = 0.4
+OPENED = 0.7  # the share of walks under free names that begin with a member, and with its name again
 NAMES_WEIGHT = 3  # schemas with free names get more windows: there is more to get wrong
 MOST_ASKED = 300  # ids of a row of the real vocabulary that the oracle is asked about
 FLOORS = {
@@ -45,7 +46,7 @@ FLOORS = {
     "illegal draft middle": 0.02,
     "illegal draft last": 0.02,
     "a completion id inside": 0.01,
-    "a draft repeats a name": 0.02,
+    "a draft repeats a name": 0.01,
     "a name is used up before the window": 0.05,
     "rows beside the oracle": 0.2,
 }
@@ -133,7 +134,7 @@ def ids_in(row: torch.Tensor) -> set[int]:
 def random_window(rng: random.Random, subject: Subject) -> Window:
     """A legal walk, cut into history and drafts, and the drafts spoiled in one of the ways above."""
     length, walk = rng.randint(0, 16) + rng.choice(DRAFT_COUNTS), list[int]()
-    opening = list(subject.world.opening_ids) if subject.has_free_names and rng.random() < 0.5 else []
+    opening = list(subject.world.opening_ids) if subject.has_free_names and rng.random() < OPENED else []
     matcher = subject.compiled.new_matcher()
     while len(walk) < length and not matcher.terminated:
         legal = row_of(matcher, subject.vocabulary.size)
