@@ -55,6 +55,12 @@ WRONGLY_ACCEPTED = [
     (f'{{"$schema":"{DRAFT_4}","items":{{"type":"integer"}},"enum":[[1.0],2]}}', "[1.0]"),
 ]
 WRONGLY_REFUSED = [
+    ('{"type":"array","prefixItems":[{"const":1},{"enum":[1.0,2]}],"uniqueItems":true,"items":false}', "[1]"),
+    (
+        '{"type":"object","properties":{"a":{"type":"integer"}},"allOf":[{"properties":{"b":{"type":"integer"}}}],'
+        '"unevaluatedProperties":false}',
+        '{"a":1,"b":2}',
+    ),
     ('{"type":"string","pattern":"^s3://"}', '"s3://bucket"'),
     ('{"type":"string","pattern":"^.+$"}', '"say \\"hi\\""'),
     ('{"type":"string","minLength":1}', '"\\n"'),
@@ -100,7 +106,7 @@ def test_no_valid_text_is_lost(schema, text):
 def test_what_has_no_exact_form_is_refused_at_its_pointer():
     free_items = '{"type":"array","items":{"type":"integer"},"uniqueItems":true}'
     assert fault(free_items).pointer == "/uniqueItems"
-    unevaluated = '{"allOf":[{"properties":{"b":{}}}],"unevaluatedProperties":false}'
+    unevaluated = '{"anyOf":[{"properties":{"b":{}}},{}],"unevaluatedProperties":false}'
     assert fault(unevaluated).pointer == "/unevaluatedProperties"
 
 

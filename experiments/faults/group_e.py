@@ -60,8 +60,14 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "E96",
         "keywords that are not served pass in silence",
-        replace(f"{SCHEMA}/check.py", "if row.role is Role.REFUSED:", "if row.role is None:"),
-        checks=(f"{_tests('keywords')[0]}::test_every_keyword_is_in_the_ledger_or_refused_by_name",),
+        replace(
+            f"{SCHEMA}/check.py",
+            "if options.unknown_keywords is UnknownKeywords.ANNOTATE:\n        return",
+            "return",
+        ),
+        checks=(
+            f"{_tests('keywords')[0]}::test_unknown_keywords_are_refused_unless_the_caller_says_otherwise",
+        ),
         clauses=("JSON-6", "JSON-7", "JSON-48"),
     ),
     fault(

@@ -12,10 +12,11 @@ from engine.errors import Location, RefusedConstruct, RequestError, SyntaxFault
 from engine.request import Formats, JsonOptions, UnknownKeywords
 from engine.text.limits import check_limit
 from engine.text.schema.formats import REFUSED_FORMATS, format_language
-from engine.text.schema.keywords import CONTENT, KEYWORDS, TYPES, Dialect, Role, Shape, find, shape_in
+from engine.text.schema.keywords import CONTENT, KEYWORDS, TYPES, Dialect, Shape, find, shape_in
 from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
 from engine.text.schema.source import INT64, KIND, Number, Value, text_of, walk_values
 from engine.text.schema.strings import search_language
+from engine.text.schema.unevaluated import ITEMS, MEMBERS, depends_on_instance
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 SHORT_INTEGER = 18  # characters that no integer past 64 bits fits
@@ -47,7 +48,7 @@ def check(document: Document, options: JsonOptions) -> list[Occurrence]:
     while waiting:
         schema = waiting.pop()
         check_limit("schema_positions", len(seen), KIND)
-        ledger += _check_schema(schema, options)
+        ledger += _check_schema(document, schema, options)
         members += len(schema.get("properties") or ())
         check_limit("schema_members", members, UNSUPPORTED, schema.location("properties"))
         for keyword in ("enum", "const"):
@@ -107,15 +108,10 @@ def _in_place(document: Document, schema: Schema) -> Iterator[Schema]:
 
 
 def _is_reached(schema: Schema, keyword: str) -> bool:
-    return keyword not in (
-        "$defs",
-        "definitions",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    ) and schema.has(keyword)
+    return keyword not in ("$defs", "definitions") and schema.has(keyword)
 
 
-def _check_schema(schema: Schema, options: JsonOptions) -> Iterator[Occurrence]:
+def _check_schema(document: Document, schema: Schema, options: JsonOptions) -> Iterator[Occurrence]:
     if not isinstance(schema.value, dict):
         return
     for keyword, argument in schema.value.items():
@@ -127,9 +123,10 @@ def _check_schema(schema: Schema, options: JsonOptions) -> Iterator[Occurrence]:
             _check_unknown(schema, keyword, options)
             yield Occurrence(schema, keyword, "annotation (unknown)")
             continue
-        if row.role is Role.REFUSED:
-            raise _refusal(schema, keyword, f"the keyword is not served: {row.reason}", keyword, "")
         _check_argument(schema, keyword, argument, shape_in(keyword, schema.dialect))
+        if keyword in (MEMBERS, ITEMS) and depends_on_instance(document, schema, keyword):
+            message = f"the keyword is not served {row.note}"
+            raise _refusal(schema, keyword, message, keyword, "it beside references and allOf")
         fate = _check_format(schema, argument, options) if keyword == "format" else str(row.role)
         if keyword in CONTENT and schema.dialect is Dialect.DRAFT_7:
             _check_content(schema, keyword, options)

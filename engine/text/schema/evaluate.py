@@ -31,6 +31,7 @@ from engine.text.schema.reduce.branches import (
 )
 from engine.text.schema.source import Number, Value, equality_key
 from engine.text.schema.strings import search_language
+from engine.text.schema.unevaluated import ITEMS, MEMBERS, evaluated
 
 SHALLOW = 32  # schemas inside each other for which the usual stack is enough
 DEEPEST_STACK = 30_000  # frames; the process's own stack has been seen to hold several times as many
@@ -205,6 +206,16 @@ class Evaluator:
             self.schema(document.child(schema, keyword), item) for item in value[start:]
         )
 
+    def unevaluated(self, schema: Schema, keyword: str, value: Value) -> bool:
+        """unevaluatedProperties and unevaluatedItems, decided alike for every instance."""
+        beside, child = evaluated(self._document, schema), self._document.child(schema, keyword)
+        parts: list[Value] = []
+        if keyword == MEMBERS and isinstance(value, dict):
+            parts = [part for name, part in value.items() if beside.leaves(name)]
+        elif keyword == ITEMS and isinstance(value, list) and not beside.all_items:
+            parts = value[beside.num_items :]
+        return all(self.schema(child, part) for part in parts)
+
     def names(self, schema: Schema, value: Value) -> bool:
         """propertyNames."""
         child = self._document.child(schema, "propertyNames")
@@ -300,6 +311,8 @@ _CHECKS: dict[str, Callable[[Evaluator, Schema, Value, Value], bool]] = {
     "patternProperties": lambda e, s, _, v: e.members(s, "patternProperties", v),
     "additionalProperties": lambda e, s, _, v: e.members(s, "additionalProperties", v),
     "propertyNames": lambda e, s, _, v: e.names(s, v),
+    MEMBERS: lambda e, s, _, v: e.unevaluated(s, MEMBERS, v),
+    ITEMS: lambda e, s, _, v: e.unevaluated(s, ITEMS, v),
     "items": lambda e, s, _, v: e.items(s, "items", v),
     "prefixItems": lambda e, s, _, v: e.items(s, "prefixItems", v),
     "additionalItems": lambda e, s, _, v: e.items(s, "additionalItems", v),

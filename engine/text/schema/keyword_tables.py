@@ -18,7 +18,6 @@ ROLES = {
     Role.APPLICATOR: "enforced",
     Role.ANNOTATION: "annotation",
     Role.IDENTITY: "identity",
-    Role.REFUSED: "refused",
 }
 FATES = {
     "enforced": "the masks admit what satisfies it and nothing else; a use without exact form is refused",
@@ -91,7 +90,7 @@ def keyword_rows() -> list[KeywordRow]:
         shapes = {d: str(shape_in(name, d)) for d in dialects}
         argument = shapes[dialects[-1]]
         older = [d for d in dialects if shapes[d] != argument]
-        note = row.reason or NOTES.get(name, "")
+        note = f"refused {row.note}" if row.note else NOTES.get(name, "")
         if older:
             span = str(older[0]) if len(older) == 1 else f"up to {older[-1]}"
             note = f"{span}: {shapes[older[0]]}"

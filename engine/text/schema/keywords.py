@@ -1,8 +1,9 @@
 """What every keyword of JSON Schema means here: one table that the code, explain-schema and the docs read.
 
 A keyword is an assertion (enforced exactly), an applicator (has subschemas), an annotation (changes no mask),
-part of a schema's identity, or refused with the reason. A name outside the table is unknown: refused, or an
-annotation on request. Sources: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12, core and validation.
+or part of a schema's identity; the unevaluated ones are refused where they depend on the instance. A name
+outside the table is unknown: refused, or an annotation on request. Sources: JSON Schema drafts 4, 6, 7,
+2019-09 and 2020-12, core and validation.
 """
 
 import enum
@@ -45,7 +46,6 @@ class Role(enum.StrEnum):
     APPLICATOR = "applicator"
     ANNOTATION = "annotation"
     IDENTITY = "identity"
-    REFUSED = "refused"
 
 
 class Shape(enum.StrEnum):
@@ -73,13 +73,13 @@ class Shape(enum.StrEnum):
 
 @attrs.frozen
 class Keyword:
-    """One row of the table: `reason` says why it is refused."""
+    """One row of the table: `note` says where it is refused."""
 
     role: Role
     shape: Shape
     since: Dialect = Dialect.DRAFT_4
     until: Dialect = NEWEST
-    reason: str = ""
+    note: str = ""
 
     def is_known_in(self, dialect: Dialect) -> bool:
         """Whether the dialect has the keyword."""
@@ -97,7 +97,7 @@ def _applicator(shape: Shape, since: Dialect = Dialect.DRAFT_4, until: Dialect =
 _NOTE = Keyword(Role.ANNOTATION, Shape.ANY)
 _SIX, _SEVEN, _2019, _2020 = Dialect.DRAFT_6, Dialect.DRAFT_7, Dialect.DRAFT_2019_09, Dialect.DRAFT_2020_12
 CONTENT = ("contentEncoding", "contentMediaType", "contentSchema")  # draft 7 lets them assert, as `format`
-_UNEVALUATED = "it depends on which branches of other keywords an instance satisfies"
+_UNEVALUATED = "beside anyOf, oneOf, if, dependentSchemas or contains: it depends on the instance"
 KEYWORDS: Mapping[str, Keyword] = {
     "type": _assertion(Shape.TYPES),
     "enum": _assertion(Shape.VALUES),
@@ -140,8 +140,8 @@ KEYWORDS: Mapping[str, Keyword] = {
     "$ref": _applicator(Shape.STRING),
     "$dynamicRef": _applicator(Shape.STRING, _2020),
     "$recursiveRef": _applicator(Shape.STRING, _2019, _2019),
-    "unevaluatedItems": Keyword(Role.REFUSED, Shape.SCHEMA, _2019, reason=_UNEVALUATED),
-    "unevaluatedProperties": Keyword(Role.REFUSED, Shape.SCHEMA, _2019, reason=_UNEVALUATED),
+    "unevaluatedItems": Keyword(Role.APPLICATOR, Shape.SCHEMA, _2019, note=_UNEVALUATED),
+    "unevaluatedProperties": Keyword(Role.APPLICATOR, Shape.SCHEMA, _2019, note=_UNEVALUATED),
     **dict.fromkeys(("$schema", "$id", "id", "$anchor", "$dynamicAnchor"), Keyword(Role.IDENTITY, Shape.ANY)),
     **dict.fromkeys(("$recursiveAnchor", "$vocabulary"), Keyword(Role.IDENTITY, Shape.ANY)),
     **dict.fromkeys(("$defs", "definitions"), Keyword(Role.ANNOTATION, Shape.MEMBERS)),

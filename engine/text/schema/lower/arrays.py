@@ -5,8 +5,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from engine.errors import Location, RefusedConstruct
-from engine.text.expr import EPSILON, NOTHING, Expr, Ref, alt, repeat, seq
+from engine.text.expr import EPSILON, NOTHING, Expr, Lexeme, Ref, alt, literal, repeat, seq
 from engine.text.limits import check_limit
+from engine.text.schema.lower.layout import spellings
 from engine.text.schema.nodes import UNSUPPORTED
 from engine.text.schema.reduce.branches import Node
 from engine.text.schema.reduce.clauses import ArrayClause, Counted
@@ -142,6 +143,7 @@ class _Distinct:
         if clause.counted:
             raise self._refusal("together with counts of items")
         self._values: dict[object, Value] = {}
+        self._numbers: dict[object, list[Expr]] = {}
         self._at = [self._listed(node) for node in (*clause.prefix, clause.tail)]
         self._names: dict[tuple[int, frozenset[object]], str] = {}
 
@@ -168,9 +170,15 @@ class _Distinct:
         options: list[Expr] = [EPSILON] if used and len(used) >= self._clause.min_items else []
         for after, key in self._steps(index, used):
             comma = lowerer_comma(self._lowerer, len(used))
-            item = self._lowerer.layout.constant(self._values[key])
-            options.append(seq([comma, item, Ref(self._names[after])]))
+            options.append(seq([comma, self._item(key), Ref(self._names[after])]))
         return alt(options)
+
+    def _item(self, key: object) -> Expr:
+        """One listed value in every spelling in which some position lists it."""
+        value = self._values[key]
+        return (
+            Lexeme(alt(self._numbers[key])) if key in self._numbers else self._lowerer.layout.constant(value)
+        )
 
     def _steps(
         self, index: int, used: frozenset[object]
@@ -198,6 +206,9 @@ class _Distinct:
             raise self._refusal("of arrays, objects or long lists")
         keys = [equality_key(value) for value in values]
         self._values.update(zip(keys, values, strict=True))
+        for key, value in zip(keys, values, strict=True):
+            if isinstance(value, Number):
+                self._numbers.setdefault(key, []).extend(map(literal, spellings(value)))
         return list(dict.fromkeys(keys))
 
     def _refusal(self, found: str) -> RefusedConstruct:

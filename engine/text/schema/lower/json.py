@@ -16,9 +16,9 @@ from engine.text.expr import NOTHING, Expr, Grammar, Lexeme, Ref, alt, literal, 
 from engine.text.limits import check_limit
 from engine.text.rules import all_rules_derive_something, productive_rules
 from engine.text.schema.lower import arrays, objects
-from engine.text.schema.lower.layout import Layout
+from engine.text.schema.lower.layout import Layout, spellings
 from engine.text.schema.nodes import UNSUPPORTED
-from engine.text.schema.numbers import literal_texts, number_language
+from engine.text.schema.numbers import number_language
 from engine.text.schema.reduce.branches import Node
 from engine.text.schema.reduce.clauses import Expansion
 from engine.text.schema.reduce.places import place_of, pointing_at
@@ -114,7 +114,7 @@ class Lowerer:
             yield seq([literal('"'), json_text(literal_language(texts)), literal('"')])
         for value in values:
             if isinstance(value, Number):
-                yield alt([literal(text) for text in _spellings(value)])
+                yield alt([literal(text) for text in spellings(value)])
 
     def _contradiction(self, root: Node) -> EmptyLanguage:
         """The fault of an empty language, at the innermost single node that nothing can satisfy."""
@@ -149,10 +149,6 @@ class Lowerer:
         if expr is None:  # never asked for: the fault lies with what holds it
             return False
         return expr.name not in productive if isinstance(expr, Ref) else expr == NOTHING
-
-
-def _spellings(number: Number) -> tuple[str, ...]:
-    return (number.text,) if number.plain else literal_texts(number.text)
 
 
 def _is_structure(value: Value) -> bool:

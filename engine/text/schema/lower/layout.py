@@ -10,6 +10,7 @@ import attrs
 
 from engine.request import Whitespace
 from engine.text.expr import EPSILON, Bytes, Expr, Lexeme, Repeat, chars, literal, seq
+from engine.text.schema.numbers import literal_texts
 from engine.text.schema.source import Number, Value, quoted
 
 LONGEST_RUN = 32
@@ -83,3 +84,8 @@ class Layout:
             pieces += [] if name is None else [name, Lexeme(self.colon)]
             pieces.append(item)
         return [*pieces, self.closing(brackets[1])]
+
+
+def spellings(number: Number) -> tuple[str, ...]:
+    """The texts a listed number is generated in."""
+    return (number.text,) if number.plain else literal_texts(number.text)

@@ -14,6 +14,7 @@ from engine.text.schema.nodes import UNSUPPORTED, Schema
 from engine.text.schema.reduce.branches import Branch, Denied, Literal, Plain
 from engine.text.schema.reduce.clauses import ArrayClause, Counted
 from engine.text.schema.reduce.scalars import listed_values
+from engine.text.schema.unevaluated import ITEMS, evaluated
 
 if TYPE_CHECKING:
     from engine.text.schema.reduce.reducer import Reducer
@@ -80,6 +81,10 @@ def _hold(schema: Schema, draft: _Draft, reducer: "Reducer") -> None:
         tail = _tail(schema, keyword)
         if tail is not None:
             draft.everywhere(tail, (document.child(schema, keyword), True))
+    if schema.has(ITEMS):
+        beside = evaluated(document, schema)
+        if not beside.all_items:
+            draft.everywhere(beside.num_items, (document.child(schema, ITEMS), True))
     if schema.has("minItems"):
         draft.min_items = max(draft.min_items, int(schema.value["minItems"].value))
     if schema.has("maxItems"):
@@ -120,6 +125,13 @@ def _deny(fact: Denied, draft: _Draft, reducer: "Reducer") -> bool:
             return False
         child = reducer.document.child(schema, keyword)
         draft.counted.append(Counted(((child, False),), 1, None, start))
+        draft.pointer = schema.location(keyword).pointer
+    elif keyword == ITEMS:
+        beside = evaluated(reducer.document, schema)
+        if beside.all_items:
+            return False
+        child = reducer.document.child(schema, keyword)
+        draft.counted.append(Counted(((child, False),), 1, None, beside.num_items))
         draft.pointer = schema.location(keyword).pointer
     elif keyword == "minItems":
         if not argument.value:

@@ -27,10 +27,10 @@ TYPE_BITS = {
 KEYWORD_TYPES = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), NUMBER),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), STRING),
-    **dict.fromkeys(("items", "prefixItems", "additionalItems", "contains"), ARRAY),
+    **dict.fromkeys(("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"), ARRAY),
     **dict.fromkeys(("minItems", "maxItems", "uniqueItems"), ARRAY),
     **dict.fromkeys(("properties", "patternProperties", "additionalProperties", "propertyNames"), OBJECT),
-    **dict.fromkeys(("required", "minProperties", "maxProperties"), OBJECT),
+    **dict.fromkeys(("required", "minProperties", "maxProperties", "unevaluatedProperties"), OBJECT),
     **dict.fromkeys(("enum", "const"), ANY_TYPE),
 }
 MEMBER = "required member"  # what is denied where a required name and its schema in properties are one
@@ -354,4 +354,7 @@ def _parts(schema: Schema, keyword: str) -> list[str | int | None]:
     return [] if flag or (argument is True and keyword in _SCHEMA_ARGUMENTS) else [None]
 
 
-_SCHEMA_ARGUMENTS = ("items", "additionalItems", "additionalProperties", "propertyNames")
+_SCHEMA_ARGUMENTS = (
+    *("items", "additionalItems", "additionalProperties", "propertyNames"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+)

@@ -20,6 +20,7 @@ from engine.text.schema.reduce.branches import MEMBER, Branch, Denied, Fact, Lit
 from engine.text.schema.reduce.clauses import Group, ObjectClause, Slot, Witness
 from engine.text.schema.reduce.scalars import listed_values
 from engine.text.schema.strings import StringSet, literal_language, search_language
+from engine.text.schema.unevaluated import MEMBERS, evaluated
 
 if TYPE_CHECKING:
     from engine.text.schema.reduce.reducer import Reducer
@@ -101,7 +102,9 @@ def _add(fact: Fact, draft: _Draft, reducer: "Reducer") -> bool:
         draft.at_most(int(schema.value[keyword].value) - 1)
     elif keyword == "maxProperties":
         draft.min_members = max(draft.min_members, int(schema.value[keyword].value) + 1)
-    elif keyword in ("additionalProperties", "patternProperties", "propertyNames"):
+    elif keyword == MEMBERS and evaluated(reducer.document, schema).all_members:
+        return False
+    elif keyword in ("additionalProperties", "patternProperties", "propertyNames", MEMBERS):
         draft.witnesses.append(_witness(fact, reducer))
     elif keyword in ("enum", "const"):
         return _deny_values(fact, draft)
@@ -118,9 +121,13 @@ def _witness(fact: Denied, reducer: "Reducer") -> Witness:
     child = reducer.document.child(schema, fact.keyword)
     if fact.keyword == "propertyNames":
         return Witness(tuple(_name_sets_of(((child, False),), reducer)), ())
-    excluded = [search_language(pattern) for pattern in schema.get("patternProperties") or ()]
-    if schema.get("properties"):
-        excluded.append(literal_language(schema.value["properties"]))
+    patterns, names = schema.get("patternProperties") or (), schema.get("properties") or ()
+    if fact.keyword == MEMBERS:
+        beside = evaluated(reducer.document, schema)
+        patterns, names = beside.patterns, beside.names
+    excluded = [search_language(pattern) for pattern in patterns]
+    if names:
+        excluded.append(literal_language(names))
     return Witness((StringSet(excluded=tuple(excluded)),), ((child, False),))
 
 
@@ -200,6 +207,8 @@ def _literals_of_name(schema: Schema, name: str, reducer: "Reducer") -> Iterator
         yield reducer.document.child(schema, "patternProperties", pattern), True
     if not declared and not matched and schema.has("additionalProperties"):
         yield reducer.document.child(schema, "additionalProperties"), True
+    if schema.has(MEMBERS) and evaluated(reducer.document, schema).leaves(name):
+        yield reducer.document.child(schema, MEMBERS), True
 
 
 def _groups(draft: _Draft, reducer: "Reducer") -> Iterator[tuple[StringSet, Node]]:
@@ -250,6 +259,10 @@ def _node_of_group(matched: list[str], draft: _Draft, reducer: "Reducer") -> Nod
         literals += [(reducer.document.child(schema, "patternProperties", pattern), True) for pattern in own]
         if not own and schema.has("additionalProperties"):
             literals.append((reducer.document.child(schema, "additionalProperties"), True))
+        if schema.has(MEMBERS):
+            beside = evaluated(reducer.document, schema)
+            if not beside.all_members and not set(beside.patterns) & set(matched):
+                literals.append((reducer.document.child(schema, MEMBERS), True))
     return reducer.node(literals)
 
 
