@@ -62,8 +62,8 @@ FAULTS: tuple[Fault, ...] = (
         "keywords that are not served pass in silence",
         replace(
             f"{SCHEMA}/check.py",
-            "if options.unknown_keywords is UnknownKeywords.ANNOTATE:\n        return",
-            "return",
+            "    dialects = KEYWORDS[keyword].since if keyword in KEYWORDS else None\n",
+            "    return\n    dialects = None\n",
         ),
         checks=(
             f"{_tests('keywords')[0]}::test_unknown_keywords_are_refused_unless_the_caller_says_otherwise",
