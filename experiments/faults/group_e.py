@@ -208,4 +208,56 @@ FAULTS: tuple[Fault, ...] = (
         checks=_tests("source", "objects"),
         clauses=("CACHE-4", "JSON-28"),
     ),
+    fault(
+        "E988",
+        "json_object admits every value",
+        replace(f"{SCHEMA}/grammar.py", """ANY_OBJECT = '{"type":"object"}'""", 'ANY_OBJECT = "{}"'),
+        checks=("property_tests/test_json_paths.py::test_exact_checks", "gate:JSON schema masks"),
+        clauses=("JSON-1",),
+    ),
+    fault(
+        "E989",
+        "a default is no annotation",
+        replace(f"{SCHEMA}/keywords.py", '("title", "description", "default", ', '("title", "description", '),
+        checks=(SAME, *_tests("source", "nodes", "served")),
+        clauses=("JSON-5",),
+    ),
+    fault(
+        "E990",
+        "a missing additionalProperties closes the object",
+        replace(
+            OBJECTS, "            groups.append(Group(names, taken, node))\n", "            groups += []\n"
+        ),
+        checks=(SAME, *_tests("objects")),
+        clauses=("JSON-29",),
+    ),
+    fault(
+        "E991",
+        "an array may not stop before a position that nothing satisfies",
+        replace(
+            f"{SCHEMA}/lower/arrays.py",
+            "rest = lowerer.rule(more if index < clause.min_items else alt([EPSILON, more]))",
+            "rest = lowerer.rule(more)",
+        ),
+        checks=_tests("arrays"),
+        clauses=("JSON-33", "JSON-32"),
+    ),
+    fault(
+        "E992",
+        "a range that holds no number and one that holds none to publish are one error",
+        replace(
+            f"{SCHEMA}/numbers.py",
+            '        ErrorKind.UNSUPPORTED_JSON_SCHEMA,\n        "no number that satisfies',
+            '        ErrorKind.UNSATISFIABLE_JSON_SCHEMA,\n        "no number that satisfies',
+        ),
+        checks=_tests("numbers"),
+        clauses=("JSON-25",),
+    ),
+    fault(
+        "E993",
+        "one more length is counted than the limit says",
+        replace("engine/text/limits.py", '"automaton_length": 8192', '"automaton_length": 8193'),
+        checks=("property_tests/test_automaton.py",),
+        clauses=("JSON-46",),
+    ),
 )
