@@ -55,6 +55,7 @@ WRONGLY_ACCEPTED = [
     (f'{{"$schema":"{DRAFT_4}","items":{{"type":"integer"}},"enum":[[1.0],2]}}', "[1.0]"),
 ]
 WRONGLY_REFUSED = [
+    ('{"anyOf":[{"properties":{"b":{}}},{}],"unevaluatedProperties":true,"unevaluatedItems":{}}', '{"a":1}'),
     ('{"type":"array","prefixItems":[{"const":1},{"enum":[1.0,2]}],"uniqueItems":true,"items":false}', "[1]"),
     (
         '{"type":"object","properties":{"a":{"type":"integer"}},"allOf":[{"properties":{"b":{"type":"integer"}}}],'

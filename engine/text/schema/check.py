@@ -12,13 +12,12 @@ from engine.errors import Location, RefusedConstruct, RequestError, SyntaxFault
 from engine.request import Formats, JsonOptions, UnknownKeywords
 from engine.text.limits import check_limit
 from engine.text.schema.formats import REFUSED_FORMATS, format_language
-from engine.text.schema.keywords import CONTENT, KEYWORDS, TYPES, Dialect, Shape, find, shape_in
+from engine.text.schema.keywords import CONTENT, KEYWORDS, REFERENCES, TYPES, Dialect, Shape, find, shape_in
 from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
 from engine.text.schema.source import INT64, KIND, Number, Value, text_of, walk_values
 from engine.text.schema.strings import search_language
 from engine.text.schema.unevaluated import ITEMS, MEMBERS, depends_on_instance
 
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 SHORT_INTEGER = 18  # characters that no integer past 64 bits fits
 IN_PLACE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
@@ -55,7 +54,7 @@ def check(document: Document, options: JsonOptions) -> list[Occurrence]:
             listed += _num_values(schema.get(keyword))
             check_limit("enum_members", listed, UNSUPPORTED, schema.location(keyword))
         found = [part for name, part in document.subschemas(schema) if _is_reached(schema, name)]
-        found += [document.target(schema, name) for name in REFERENCES if schema.has(name)]
+        found += document.targets(schema)
         for part in reversed(found):
             if part.index not in seen:
                 seen.add(part.index)
@@ -102,7 +101,7 @@ def _check_descent(document: Document, referring: list[Schema]) -> None:
 
 def _in_place(document: Document, schema: Schema) -> Iterator[Schema]:
     """The schemas that a schema applies to the same value."""
-    yield from (document.target(schema, name) for name in REFERENCES if schema.has(name))
+    yield from document.targets(schema)
     if not IN_PLACE.isdisjoint(schema.active):
         yield from (part for name, part in document.subschemas(schema) if name in IN_PLACE)
 
@@ -124,7 +123,8 @@ def _check_schema(document: Document, schema: Schema, options: JsonOptions) -> I
             yield Occurrence(schema, keyword, "annotation (unknown)")
             continue
         _check_argument(schema, keyword, argument, shape_in(keyword, schema.dialect))
-        if keyword in (MEMBERS, ITEMS) and depends_on_instance(document, schema, keyword):
+        is_unevaluated = keyword in (MEMBERS, ITEMS) and argument not in (True, {})
+        if is_unevaluated and depends_on_instance(document, schema, keyword):
             message = f"the keyword is not served {row.note}"
             raise _refusal(schema, keyword, message, keyword, "it beside references and allOf")
         fate = _check_format(schema, argument, options) if keyword == "format" else str(row.role)

@@ -104,9 +104,8 @@ class Evaluator:
         def part(*keys: str | int) -> bool:
             return self.schema(self._document.child(schema, *keys), value)
 
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if schema.has(keyword) and not self.schema(self._document.target(schema, keyword), value):
-                return False
+        if not all(self.schema(target, value) for target in self._document.targets(schema)):
+            return False
         if not all(part("allOf", i) for i in range(len(schema.get("allOf") or ()))):
             return False
         if schema.has("anyOf") and not any(part("anyOf", i) for i in range(len(schema.value["anyOf"]))):

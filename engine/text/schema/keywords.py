@@ -149,6 +149,7 @@ KEYWORDS: Mapping[str, Keyword] = {
     **dict.fromkeys(("readOnly", "writeOnly", "deprecated"), _NOTE),
     **dict.fromkeys(CONTENT, Keyword(Role.ANNOTATION, Shape.ANY, _SEVEN)),
 }
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 DRAFT_4_FLAGS = ("exclusiveMinimum", "exclusiveMaximum")
 TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
 SUBSCHEMA_SHAPES = frozenset(

@@ -15,6 +15,7 @@ from engine.errors import ErrorKind, Location, RefusedConstruct, SyntaxFault
 from engine.text.schema.keywords import (
     IDENTIFIERS,
     NEWEST,
+    REFERENCES,
     SUBSCHEMA_SHAPES,
     Dialect,
     Shape,
@@ -125,6 +126,10 @@ class Document:
                 continue
             for keys in _places(shape_in(name, schema.dialect), argument):
                 yield name, self.child(schema, name, *keys)
+
+    def targets(self, schema: Schema) -> list[Schema]:
+        """What the references of a schema lead to. Raises as `target` does."""
+        return [self.target(schema, keyword) for keyword in REFERENCES if schema.has(keyword)]
 
     def target(self, schema: Schema, keyword: str = "$ref") -> Schema:
         """What a reference leads to. Raises RefusedConstruct, SyntaxFault at the reference."""

@@ -12,7 +12,6 @@ from engine.text.schema.keywords import NEWEST
 from engine.text.schema.nodes import Document, Schema
 from engine.text.schema.strings import search_language
 
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 CONDITIONAL = frozenset(("anyOf", "oneOf", "if", "dependentSchemas", "dependencies"))
 MEMBERS, ITEMS = "unevaluatedProperties", "unevaluatedItems"
 
@@ -67,7 +66,7 @@ def _joined(document: Document, schema: Schema) -> list[Schema]:
     waiting = [schema]
     while waiting:
         part = waiting.pop()
-        joined = [document.target(part, keyword) for keyword in REFERENCES if part.has(keyword)]
+        joined = document.targets(part)
         joined += [document.child(part, "allOf", index) for index in range(len(part.get("allOf") or ()))]
         fresh = [other for other in joined if other.index not in found]
         found.update((other.index, other) for other in fresh)

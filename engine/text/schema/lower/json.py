@@ -26,9 +26,8 @@ from engine.text.schema.reduce.reducer import Reducer
 from engine.text.schema.source import Number, Value
 from engine.text.schema.strings import json_text, literal_language, string_terminal
 
-kept_terminal = functools.lru_cache(maxsize=1024)(
-    string_terminal
-)  # formats and patterns come again and again
+# Formats and patterns come again and again.
+kept_terminal = functools.lru_cache(maxsize=1024)(string_terminal)
 UNSATISFIABLE = ErrorKind.UNSATISFIABLE_JSON_SCHEMA
 ROOT = "root"
 

@@ -12,7 +12,7 @@ import attrs
 
 from engine.errors import RefusedConstruct
 from engine.text.limits import check_limit
-from engine.text.schema.keywords import DRAFT_4_FLAGS, TYPES, Dialect
+from engine.text.schema.keywords import DRAFT_4_FLAGS, REFERENCES, TYPES, Dialect
 from engine.text.schema.nodes import UNSUPPORTED, Document, Schema
 
 Literal = tuple[Schema, bool]
@@ -93,7 +93,6 @@ class _State:
 
 
 NO_CONTEXT = Branch(ANY_TYPE)
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 DEPENDENCIES = ("dependentRequired", "dependentSchemas", "dependencies")
 RESOLVED_HERE = frozenset((*REFERENCES, "allOf", "anyOf", "oneOf", "not", "if", *DEPENDENCIES))
 
@@ -208,9 +207,8 @@ class Brancher:
     def _joined(self, schema: Schema) -> Iterator[Literal]:
         """The schemas that must hold beside it."""
         document = self._document
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if schema.has(keyword):
-                yield document.target(schema, keyword), True
+        for target in document.targets(schema):
+            yield target, True
         for index in range(len(schema.get("allOf") or ())):
             yield document.child(schema, "allOf", index), True
         if schema.has("not"):
