@@ -119,6 +119,16 @@ class KeyValues:
         self.keys[lane] = 0
         self.values[lane] = 0
 
+    def save(self, lane: int, length: int) -> tuple[Tensor, Tensor]:
+        """Return copies of a lane's first `length` keys and values."""
+        return self.keys[lane, :length].clone(), self.values[lane, :length].clone()
+
+    def load(self, lane: int, saved: tuple[Tensor, Tensor]) -> None:
+        """Write saved keys and values to the beginning of a lane."""
+        keys, values = saved
+        self.keys[lane, : len(keys)] = keys
+        self.values[lane, : len(values)] = values
+
 
 class GatedAttention(nn.Module):
     """Causal grouped-query attention; a sigmoid gate per head, from the same projection as its query."""

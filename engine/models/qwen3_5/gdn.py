@@ -63,6 +63,14 @@ class GdnState:
         self.recurrent[:, lane] = 0
         self.window[:, lane] = 0
 
+    def save(self, lane: int) -> tuple[Tensor, Tensor]:
+        """Return copies of a lane's state."""
+        return self.recurrent[:, lane].clone(), self.window[:, lane].clone()
+
+    def load(self, lane: int, saved: tuple[Tensor, Tensor]) -> None:
+        """Write a saved state into a lane."""
+        self.recurrent[:, lane], self.window[:, lane] = saved
+
     def commit(
         self, records: GdnRecords, lanes: Int64[Tensor, " batch"], counts: Int64[Tensor, " batch"]
     ) -> None:

@@ -7,7 +7,7 @@ committed. Rows never see each other. Logits are those of every column, or of th
 """
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 import attrs
 import torch
@@ -48,6 +48,17 @@ class TargetState:
         self.gdn.reset(lane)
         for cache in self.layers:
             cache.reset(lane)
+
+    def save(self, lane: int, length: int) -> tuple[Any, list[Any]]:
+        """Return copies of everything that a lane holds of `length` tokens."""
+        return self.gdn.save(lane), [cache.save(lane, length) for cache in self.layers]
+
+    def load(self, lane: int, saved: tuple[Any, list[Any]]) -> None:
+        """Write a saved lane into an empty one."""
+        recurrent, caches = saved
+        self.gdn.load(lane, recurrent)
+        for cache, kept in zip(self.layers, caches, strict=True):
+            cache.load(lane, kept)
 
     def commit(
         self,
