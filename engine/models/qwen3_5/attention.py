@@ -8,6 +8,7 @@ rotated.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import attrs
 import torch
@@ -18,6 +19,35 @@ from torch import Tensor, nn
 from engine.errors import IntegrityError
 from engine.models.qwen3_5.config import Qwen35Config
 from engine.models.qwen3_5.parts import Projection, RmsNorm
+
+
+class AttentionShape(Protocol):
+    """What a config says about attention; every model's config does."""
+
+    @property
+    def num_full(self) -> int:
+        """Layers with attention."""
+        ...
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Heads of keys and values."""
+        ...
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one head."""
+        ...
+
+    @property
+    def rotary_dim(self) -> int:
+        """Leading dimensions of a head that are rotated; even."""
+        ...
+
+    @property
+    def rope_theta(self) -> float:
+        """Base of the rotation's frequencies."""
+        ...
 
 
 @attrs.frozen(eq=False)
@@ -64,7 +94,7 @@ class Geometry:
 
     @classmethod
     def of(
-        cls, config: Qwen35Config, placement: Placement, num_columns: int, dtype: torch.dtype
+        cls, config: AttentionShape, placement: Placement, num_columns: int, dtype: torch.dtype
     ) -> "Geometry":
         """Return positions, angles and causal visibility of one pass."""
         device = placement.starts.device
@@ -75,7 +105,7 @@ class Geometry:
         return cls(placement.lanes[:, None], positions, cos, sin, seen[:, None], placement.context)
 
 
-def inverse_frequencies(config: Qwen35Config, device: torch.device | str) -> Float32[Tensor, " pairs"]:
+def inverse_frequencies(config: AttentionShape, device: torch.device | str) -> Float32[Tensor, " pairs"]:
     """Return theta^(-2j / rotary_dim) for every rotated pair j."""
     exponents = torch.arange(0, config.rotary_dim, 2, device=device).float() / config.rotary_dim
     return 1.0 / config.rope_theta**exponents
@@ -102,7 +132,7 @@ class KeyValues:
     @classmethod
     def allocate(
         cls,
-        config: Qwen35Config,
+        config: AttentionShape,
         num_lanes: int,
         max_context: int,
         dtype: torch.dtype,
@@ -130,6 +160,30 @@ class KeyValues:
         self.values[lane, : len(values)] = values
 
 
+def attend(
+    query: Float[Tensor, "batch columns heads dim"],
+    key: Float[Tensor, "batch columns kv_heads dim"],
+    value: Float[Tensor, "batch columns kv_heads dim"],
+    geometry: Geometry,
+    cache: KeyValues,
+) -> Float[Tensor, "batch columns heads dim"]:
+    """Rotate, write this pass's keys and values into `cache`, and mix what every query may see."""
+    num_heads, num_kv_heads = query.shape[2], key.shape[2]
+    turned = rotate(torch.cat([query, key], dim=2), geometry.cos, geometry.sin)
+    query, key = turned.split([num_heads, num_kv_heads], dim=2)
+    cache.keys[geometry.lanes, geometry.positions] = key
+    cache.values[geometry.lanes, geometry.positions] = value
+    lanes = geometry.lanes[:, 0]
+    mixed = F.scaled_dot_product_attention(
+        query.transpose(1, 2),
+        cache.keys[:, : geometry.context].index_select(0, lanes).transpose(1, 2),
+        cache.values[:, : geometry.context].index_select(0, lanes).transpose(1, 2),
+        attn_mask=geometry.visible_mask,
+        enable_gqa=True,
+    )
+    return mixed.transpose(1, 2)
+
+
 class GatedAttention(nn.Module):
     """Causal grouped-query attention; a sigmoid gate per head, from the same projection as its query."""
 
@@ -153,19 +207,8 @@ class GatedAttention(nn.Module):
         query, gate = self.q_proj(x).view(*rows, self.num_heads, 2 * self.head_dim).chunk(2, dim=-1)
         key = self.k_norm(self.k_proj(x).view(*rows, self.num_kv_heads, self.head_dim))
         value = self.v_proj(x).view(*rows, self.num_kv_heads, self.head_dim)
-        turned = rotate(torch.cat([self.q_norm(query), key], dim=2), geometry.cos, geometry.sin)
-        query, key = turned.split([self.num_heads, self.num_kv_heads], dim=2)
-        cache.keys[geometry.lanes, geometry.positions] = key
-        cache.values[geometry.lanes, geometry.positions] = value
-        lanes = geometry.lanes[:, 0]
-        mixed = F.scaled_dot_product_attention(
-            query.transpose(1, 2),
-            cache.keys[:, : geometry.context].index_select(0, lanes).transpose(1, 2),
-            cache.values[:, : geometry.context].index_select(0, lanes).transpose(1, 2),
-            attn_mask=geometry.visible_mask,
-            enable_gqa=True,
-        )
-        gated = mixed.transpose(1, 2) * torch.sigmoid(gate)
+        mixed = attend(self.q_norm(query), key, value, geometry, cache)
+        gated = mixed * torch.sigmoid(gate)
         return self.o_proj(gated.reshape(*rows, -1))
 
     __call__ = forward

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from engine.models.qwen3_5.attention import GatedAttention, Geometry, KeyValues, Placement
+from engine.models.qwen3_5.attention import AttentionShape, GatedAttention, Geometry, KeyValues, Placement
 from engine.models.qwen3_5.config import FULL, Qwen35Config
 from engine.models.qwen3_5.gdn import GatedDeltaNet, GdnRecords, GdnState
 from engine.models.qwen3_5.parts import Mlp, Projection, RmsNorm
@@ -23,15 +23,18 @@ from engine.models.qwen3_5.parts import Mlp, Projection, RmsNorm
 
 @attrs.frozen(eq=False)
 class TargetState:
-    """Everything that stays with the lanes between passes; lengths are the caller's (`Placement.starts`)."""
+    """Everything that stays with the lanes between passes; lengths are the caller's (`Placement.starts`).
+
+    `gdn` is None for a model of another architecture, which keeps nothing but keys and values.
+    """
 
     layers: tuple[KeyValues, ...]
-    gdn: GdnState
+    gdn: GdnState | None
 
     @classmethod
     def allocate(
         cls,
-        config: Qwen35Config,
+        config: AttentionShape,
         num_lanes: int,
         max_context: int,
         dtype: torch.dtype = torch.float32,
@@ -41,22 +44,27 @@ class TargetState:
         caches = (
             KeyValues.allocate(config, num_lanes, max_context, dtype, device) for _ in range(config.num_full)
         )
+        if not isinstance(config, Qwen35Config):
+            return cls(tuple(caches), None)
         return cls(tuple(caches), GdnState.allocate(config, num_lanes, dtype, device))
 
     def reset(self, lane: int) -> None:
         """Empty a lane before another request takes it."""
-        self.gdn.reset(lane)
+        if self.gdn is not None:
+            self.gdn.reset(lane)
         for cache in self.layers:
             cache.reset(lane)
 
     def save(self, lane: int, length: int) -> tuple[Any, list[Any]]:
         """Return copies of everything that a lane holds of `length` tokens."""
-        return self.gdn.save(lane), [cache.save(lane, length) for cache in self.layers]
+        recurrent = None if self.gdn is None else self.gdn.save(lane)
+        return recurrent, [cache.save(lane, length) for cache in self.layers]
 
     def load(self, lane: int, saved: tuple[Any, list[Any]]) -> None:
         """Write a saved lane into an empty one."""
         recurrent, caches = saved
-        self.gdn.load(lane, recurrent)
+        if self.gdn is not None:
+            self.gdn.load(lane, recurrent)
         for cache, kept in zip(self.layers, caches, strict=True):
             cache.load(lane, kept)
 
@@ -67,7 +75,7 @@ class TargetState:
         counts: Int64[Tensor, " batch"],
     ) -> None:
         """Make the first `counts` columns of each row real; keys and values only need the new lengths."""
-        if records is not None:
+        if records is not None and self.gdn is not None:
             self.gdn.commit(records, lanes, counts)
 
 
@@ -148,6 +156,7 @@ class Target(nn.Module):
         num_columns = token_ids.shape[1]
         x = self.embed(token_ids)
         geometry = Geometry.of(self.config, placement, num_columns, x.dtype)
+        assert state.gdn is not None, "the state is another architecture's"
         recurrent = state.gdn.recurrent.index_select(1, placement.lanes)
         window = state.gdn.window.index_select(1, placement.lanes)
         caches = iter(state.layers)
