@@ -6,17 +6,15 @@ import attrs
 import pytest
 import torch
 
-from engine.models.qwen3_5.config import InvalidModelConfig
-from engine.models.weights import (
+from engine.models.checkpoint import (
     ExtraTensor,
     InvalidCheckpoint,
     MisshapedTensor,
     MissingTensor,
     MistypedTensor,
-    load_mtp,
-    load_target,
-    save,
 )
+from engine.models.qwen3_5.config import InvalidModelConfig
+from engine.models.weights import load_mtp, load_target, save
 from property_tests.qwen3_5_words import BASE, CONFIGS, mtp_of, target_of
 
 safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
