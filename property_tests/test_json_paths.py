@@ -78,10 +78,6 @@ def test_a_wrong_output_is_seen_and_replayed(monkeypatch):
 
 
 def test_a_run_without_drafts_is_inconclusive(monkeypatch):
-    from engine.runtime.contract import Drafts
-
-    monkeypatch.setattr(
-        "engine.runtime.drafters.mtp.MtpDrafter.propose", lambda self, lanes, ops: Drafts(((),) * len(lanes))
-    )
+    monkeypatch.setattr("engine.runtime.table.TableMtp.on_host", lambda self, lane: ())
     verdict = json_schema.exact_verdict(json_schema.VALID, "mtp", "torch", "toy", WORLD, seed=1, num_seeds=2)
     assert verdict.status is Status.INCONCLUSIVE

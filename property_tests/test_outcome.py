@@ -6,9 +6,9 @@ import torch
 
 from engine.errors import IntegrityError
 from engine.ops.accept import RejectedBy, RoundOutcome
-from engine.ops.sample import RowStatus, TargetLaw
+from engine.ops.sample import RowStatus
 from engine.runtime.contract import RowFailure
-from engine.runtime.outcome import Window, read_results, with_dead_ends
+from engine.runtime.outcome import Window, read_results
 from engine.text.masks import PositionState
 from oracles.masks import pack
 
@@ -17,9 +17,8 @@ READY, FREE = PositionState.READY, PositionState.UNCONSTRAINED
 DEAD_END, UNREACHABLE = PositionState.DEAD_END, PositionState.UNREACHABLE
 
 
-def law(statuses):
-    rows = len(statuses)
-    return TargetLaw(torch.zeros(rows, 1).long(), torch.ones(rows, 1).double(), torch.tensor(statuses))
+def status_of(statuses):
+    return torch.tensor(statuses)
 
 
 def window(legal_sets, states, faults=()):
@@ -46,7 +45,7 @@ def test_the_first_illegal_draft_is_found_by_its_own_bit():
         states = [(READY, READY) if draft == legal else s for draft, s in zip(drafts, states, strict=True)]
         results = read_results(
             outcome(2, [1] * len(drafts)),
-            law([0] * 2 * len(drafts)),
+            status_of([0] * 2 * len(drafts)),
             [(draft,) for draft in drafts],
             window(sets, states),
             SIZE,
@@ -62,13 +61,15 @@ def test_each_row_is_read_by_its_own_states_and_columns():
     sets = [{5}, {40}, everything] + [{5}, {41}, {0}] + [{5}, {0}, {0}] + [set()] * 6
     states = [(READY,) * 3, (READY, READY, UNREACHABLE), (READY, DEAD_END, UNREACHABLE), *[(FREE,) * 3] * 2]
     drafts = [(5, 40), (5, 40), (5, 40), (5, 40), (5, SIZE)]
-    results = read_results(outcome(3, [3, 2, 1, 3, 2]), law([0] * 15), drafts, window(sets, states), SIZE)
+    results = read_results(
+        outcome(3, [3, 2, 1, 3, 2]), status_of([0] * 15), drafts, window(sets, states), SIZE
+    )
     assert [result.illegal_at for result in results] == [None, 1, None, None, 1]
     assert [result.tokens for result in results] == [(0, 1, 2), (3, 4), (6,), (9, 10, 11), (12, 13)]
     assert [result.num_accepted for result in results] == [2, 1, 0, 2, 1]
     assert [result.states for result in results] == states
     assert [result.drafts for result in results] == drafts
-    alone = read_results(outcome(3, [3]), law([0] * 3), [(5, SIZE)], None, SIZE)
+    alone = read_results(outcome(3, [3]), status_of([0] * 3), [(5, SIZE)], None, SIZE)
     assert (alone[0].states, alone[0].illegal_at) == ((FREE,) * 3, 1)
 
 
@@ -84,13 +85,17 @@ def test_failures_have_their_kind_and_their_place():
             statuses = [0] * 9
             statuses[3 + place : 6] = [int(status)] * (3 - place)
             results = read_results(
-                outcome(3, [1, 0, 2], [0, int(status), 0]), law(statuses), [(1, 2)] * 3, None, SIZE
+                outcome(3, [1, 0, 2], [0, int(status), 0]), status_of(statuses), [(1, 2)] * 3, None, SIZE
             )
             assert [r.failure for r in results] == [RowFailure.NONE, failure, RowFailure.NONE]
             assert (results[1].tokens, results[1].failed_at) == ((), place)
     states = [(READY, READY), (DEAD_END, DEAD_END)]
     faulty = read_results(
-        outcome(2, [1, 0], [0, 1]), law([0, 0, 1, 1]), [(), ()], window([{0}] * 4, states, {1}), SIZE
+        outcome(2, [1, 0], [0, 1]),
+        status_of([0, 0, 1, 1]),
+        [(), ()],
+        window([{0}] * 4, states, {1}),
+        SIZE,
     )
     assert [r.failure for r in faulty] == [RowFailure.NONE, RowFailure.CORE_FAULT]
 
@@ -101,7 +106,13 @@ def test_failures_have_their_kind_and_their_place():
 def test_a_token_from_a_filler_column_is_an_internal_error(state, place):
     states = [(READY,) * 3, (*[READY] * place, *[state] * (3 - place))]
     for num_emitted in (1, 2, 3):
-        arguments = (outcome(3, [3, num_emitted]), law([0] * 6), [(), ()], window([{0}] * 6, states), SIZE)
+        arguments = (
+            outcome(3, [3, num_emitted]),
+            status_of([0] * 6),
+            [(), ()],
+            window([{0}] * 6, states),
+            SIZE,
+        )
         if num_emitted > place:
             with pytest.raises(IntegrityError, match="row 1 "):
                 read_results(*arguments)
@@ -110,11 +121,8 @@ def test_a_token_from_a_filler_column_is_an_internal_error(state, place):
 
 
 @pytest.mark.clause("MASK-10", "MASK-11")
-def test_dead_ends_are_empty_columns_whatever_their_filler_made_of_them():
+def test_dead_ends_are_told_by_their_columns():
     states = [(READY, DEAD_END, UNREACHABLE), (FREE,) * 3, (READY, READY, DEAD_END)]
-    before = law([0, 0, 0, 0, 2, 0, 0, 0, 3])
-    after = with_dead_ends(before, window([{0}] * 9, states))
-    assert after.status.tolist() == [0, 1, 0, 0, 2, 0, 0, 0, 1]
-    assert before.status.tolist() == [0, 0, 0, 0, 2, 0, 0, 0, 3]
-    assert with_dead_ends(before, None) is before
-    assert with_dead_ends(before, window([{0}] * 9, [(READY,) * 3] * 3)) is before
+    dead = window([{0}] * 9, states).dead_mask
+    assert dead.tolist() == [False, True, *[False] * 6, True]
+    assert window([{0}] * 9, [(READY,) * 3, (FREE,) * 3, (READY, UNREACHABLE, UNREACHABLE)]).dead_mask is None

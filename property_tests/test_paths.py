@@ -9,7 +9,7 @@ import torch
 from engine.ops.accept import RejectedBy
 from engine.ops.rng import Purpose
 from engine.request import FinishReason, OutputConstraint, RequestOptions, SamplingSettings
-from engine.runtime.contract import Drafts
+from engine.runtime.drafters.base import StatelessDrafter
 from experiments.gates import path_checks, path_law, paths
 from experiments.gates.path_oracle import Language
 from experiments.gates.path_world import CASES, PATHS, SETTINGS, World, ops_by_name, options, text_of, world
@@ -88,9 +88,7 @@ def test_the_law_check_sees_a_shared_coin(monkeypatch):
 
 
 def test_a_run_without_drafts_is_inconclusive(monkeypatch):
-    monkeypatch.setattr(
-        "engine.runtime.drafters.mtp.MtpDrafter.propose", lambda self, lanes, ops: Drafts(((),) * len(lanes))
-    )
+    monkeypatch.setattr("engine.runtime.table.TableMtp.on_host", lambda self, lane: ())
     verdict = paths.exact_verdict("budgets", "mtp", "torch", "toy", WORLD, seed=5, num_seeds=2)
     assert verdict.status is Status.INCONCLUSIVE
 
@@ -136,17 +134,14 @@ def test_the_empty_string_may_come_first():
     assert handle.result().constraint.complete
 
 
-class Scripted:
+class Scripted(StatelessDrafter):
     """A drafter that proposes what it is told, whatever the history."""
 
     def __init__(self, *drafts):
         self.drafts, self.num_drafts = tuple(drafts), 4
 
-    def propose(self, lanes, ops):
-        return Drafts((self.drafts,) * len(lanes))
-
-    def follow(self, lane, token_ids):
-        return ()
+    def on_host(self, lane):
+        return self.drafts
 
 
 def scripted(*drafts, options_of, likes=()):

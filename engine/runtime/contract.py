@@ -12,11 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
-from jaxtyping import Float32, Float64, Int32, Int64
-from torch import Tensor
+from jaxtyping import Int32
 
 from engine.errors import IntegrityError
-from engine.ops import OpSet
 from engine.ops.accept import RejectedBy
 from engine.request import FinishReason, SamplingSettings
 from engine.text.masks import PositionState
@@ -100,76 +98,6 @@ class MaskProvider(Protocol):
 
         Raises CoreFault (that row only) and IntegrityError (used after the call it was lent for).
         """
-        ...
-
-
-@runtime_checkable
-class TargetModel(Protocol):
-    """A model's forward pass over a verification window."""
-
-    @property
-    def width(self) -> int:
-        """Width of a row of logits, at least the size of the token domain."""
-        ...
-
-    def forward(
-        self, histories: Sequence[Sequence[int]], drafts: Sequence[Sequence[int]], num_columns: int
-    ) -> Float32[Tensor, "rows width"]:
-        """Return logits row-major: column i of a row follows its `history + drafts[:i]`."""
-        ...
-
-
-@attrs.define(eq=False)
-class Lane:
-    """The physical state of one resident request; a toy's history stands for caches and recurrent state.
-
-    `history` is the prompt and everything committed; `drafts` are kept for the next round by drafters that
-    propose at the end of a round. `counts`, `bias` and `banned` are None where the request needs none.
-    """
-
-    settings: SamplingSettings
-    history: list[int]
-    num_prompt: int
-    drafts: tuple[int, ...] = ()
-    counts: Int32[Tensor, " vocab"] | None = None
-    bias: Float32[Tensor, " vocab"] | None = None
-    banned: Int32[Tensor, " words"] | None = None
-
-    @property
-    def num_generated(self) -> int:
-        """Logical position of the next token."""
-        return len(self.history) - self.num_prompt
-
-    @property
-    def seed_bits(self) -> int:
-        """The 64-bit seed as the int64 with the same bits."""
-        return (int(self.settings.seed) + 2**63) % 2**64 - 2**63
-
-
-@attrs.frozen(eq=False)
-class Drafts:
-    """The proposals of one batch: real ids per row, and for sparse q what they were drawn from."""
-
-    ids: tuple[tuple[int, ...], ...]
-    candidate_ids: Int64[Tensor, "batch k cand"] | None = None
-    draft_probs: Float64[Tensor, "batch k cand"] | None = None
-
-
-@runtime_checkable
-class Drafter(Protocol):
-    """One path's proposals; it sees lanes, never a constraint."""
-
-    @property
-    def num_drafts(self) -> int:
-        """Largest number of drafts in a window."""
-        ...
-
-    def propose(self, lanes: Sequence[Lane], ops: OpSet) -> Drafts:
-        """Return what this round verifies, for every lane of the batch."""
-        ...
-
-    def follow(self, lane: Lane, token_ids: Sequence[int]) -> tuple[int, ...]:
-        """Return the drafts to keep for the round after `token_ids`; most drafters keep none."""
         ...
 
 

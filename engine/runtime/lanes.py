@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.errors import IntegrityError
 from engine.request import SamplingSettings
-from engine.runtime.contract import Lane
+from engine.runtime.batch import Lane
 from engine.text.masks import words_for
 
 
@@ -40,6 +40,7 @@ class Lanes:
             raise IntegrityError("no lane is free")
         number = self._slots.index(None)
         self._slots[number] = lane
+        lane.slot = number
         return number
 
     def take(self, number: int) -> Lane:

@@ -1,18 +1,19 @@
 """Reading a round's tensors back as one `RowResult` per compact row.
 
 A row whose reached column has no law commits nothing and says why. The host's knowledge of dead ends comes
-first: such a column holds a safe filler on the device, so its status is set before acceptance reads it.
+first: such a column holds a safe filler on the device, so Finish sets its status before it judges.
 """
 
 from collections.abc import Sequence
 
 import attrs
-from jaxtyping import Bool, Int32
+import torch
+from jaxtyping import Bool, Int32, Int64
 from torch import Tensor
 
 from engine.errors import IntegrityError
 from engine.ops.accept import RejectedBy, RoundOutcome
-from engine.ops.sample import RowStatus, TargetLaw
+from engine.ops.sample import RowStatus
 from engine.runtime.contract import RowFailure, RowResult
 from engine.text.masks import PositionState
 
@@ -34,35 +35,25 @@ class Window:
     states: tuple[tuple[PositionState, ...], ...]
     faults: frozenset[int] = frozenset()
 
-
-def with_dead_ends(law: TargetLaw, window: Window | None) -> TargetLaw:
-    """Return the law with every dead-end column marked empty, whatever its filler made of it."""
-    if window is None:
-        return law
-    stride = len(window.states[0])
-    dead = [
-        row * stride + column
-        for row, states in enumerate(window.states)
-        for column, state in enumerate(states)
-        if state is PositionState.DEAD_END
-    ]
-    if not dead:
-        return law
-    status = law.status.clone()
-    status[dead] = int(RowStatus.EMPTY)
-    return attrs.evolve(law, status=status)
+    @property
+    def dead_mask(self) -> Bool[Tensor, " rows"] | None:
+        """The columns whose legal set is empty, None where there is none; their rows hold a filler."""
+        dead = [state is PositionState.DEAD_END for states in self.states for state in states]
+        if not any(dead):
+            return None
+        return torch.tensor(dead)
 
 
 def read_results(
     outcome: RoundOutcome,
-    law: TargetLaw,
+    column_status: Int64[Tensor, " rows"],
     drafts: Sequence[tuple[int, ...]],
     window: Window | None,
     vocab_size: int,
 ) -> tuple[RowResult, ...]:
     """Return one result per row; raises IntegrityError where a token comes from a column without meaning."""
-    stride = law.status.shape[0] // len(drafts)
-    column_is_bad = (law.status != RowStatus.OK).view(-1, stride).long()
+    stride = column_status.shape[0] // len(drafts)
+    column_is_bad = (column_status != RowStatus.OK).view(-1, stride).long()
     first_bad = column_is_bad.argmax(dim=1).tolist()  # a failed row was stopped by its first bad column
     columns = zip(
         outcome.token_ids.tolist(),

@@ -1,49 +1,62 @@
 """One round for a batch of lanes in two phases, over any target model and drafter.
 
-Forward: the drafts (from the lanes, the host, or the drafter's block) and the target's logits over the window
-[anchor, d1..dk]. Then the borrowed mask provider writes the legal sets along each constrained row's drafts.
-Finish: selection with penalties, bias and bans of each column's own hypothetical prefix, acceptance, and the
-drafts kept for the next round. The result is a `PendingBatch`; lanes move in `commit` only. Drafts are never
-masked, replaced or refilled; a window is only as long as the budget licenses. A batch of free rows asks no
-provider, allocates no mask and runs no mask op.
+Forward: the drafts (from the lanes, the host, or the drafter's block), the ready mark, and the target's
+logits over the window [anchor, d1..dk]. Then the borrowed mask provider writes the legal sets along each
+constrained row's drafts. Finish: selection with penalties, bias and bans of each column's own hypothetical
+prefix, acceptance, and the drafter's realignment with the drafts for the next round. The result is a
+`PendingBatch`; lanes move in `commit` only. Drafts are never masked, replaced or refilled; a window is only
+as long as the budget licenses. A batch of free rows asks no provider, allocates no mask and runs no mask op.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import torch
-from jaxtyping import Float32
+from jaxtyping import Int64
 from torch import Tensor
 
 from engine.errors import CoreFault, IntegrityError
 from engine.ops import OpSet
-from engine.ops.accept import Proposal, RoundUniforms
+from engine.ops.accept import RoundOutcome
 from engine.ops.rng import Purpose
-from engine.ops.sample import SamplingBatch, TargetLaw
+from engine.ops.sample import SamplingBatch
 from engine.request import SamplingSettings
-from engine.runtime.contract import (
-    Drafter,
-    Drafts,
-    Lane,
-    MaskProvider,
-    PendingBatch,
-    RowInput,
-    TargetModel,
-)
+from engine.runtime.batch import Batch, Drafter, Drafts, Lane, Rows, TargetModel, TargetPass
+from engine.runtime.contract import MaskProvider, PendingBatch, RowInput
+from engine.runtime.finish import Consumers, Judge
 from engine.runtime.lanes import Lanes, batch_bans, batch_bias, batch_counts
-from engine.runtime.outcome import Window, read_results, with_dead_ends
+from engine.runtime.launch import EagerLauncher, Launcher
+from engine.runtime.outcome import Window, read_results
 from engine.text.masks import PositionState, words_for, write_filler
+
+PREFILL_COLUMNS = 256  # of a history are run together when a lane is built
 
 
 @attrs.frozen(eq=False)
 class Forward:
-    """The first phase's products, alive until Finish has read them; row-major, `stride` columns a row."""
+    """The first phase's products, alive until the round is committed."""
 
-    lanes: tuple[Lane, ...]
     drafts: Drafts
-    logits: Float32[Tensor, "rows width"]
-    stride: int
-    last_purpose: Purpose
+    passed: TargetPass
+
+
+@attrs.frozen(eq=False)
+class Finished:
+    """The second phase's products: what the round emits, each column's status, the drafts to keep."""
+
+    outcome: RoundOutcome
+    status: Int64[Tensor, " rows"]
+    kept: Drafts | None
+
+
+@attrs.frozen(eq=False)
+class Snapshot:
+    """A lane off its slot, with copies of its model states."""
+
+    lane: Lane
+    target: Any
+    drafter: Any
 
 
 class TwoPhaseProgram:
@@ -59,16 +72,23 @@ class TwoPhaseProgram:
         eos_ids: frozenset[int],
         num_lanes: int,
         candidate_cap: int | None = 20,
+        launcher: Launcher | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         if num_lanes < 1 or (candidate_cap is not None and candidate_cap < 1):
             raise ValueError(f"{num_lanes=} and {candidate_cap=} must be at least 1")
         self._target, self._drafter, self._ops = target, drafter, ops
-        self._vocab_size, self._eos_ids, self._candidate_cap = vocab_size, eos_ids, candidate_cap
+        self._vocab_size, self._device = vocab_size, device
+        self._judge = Judge(ops, vocab_size, candidate_cap, torch.tensor(sorted(eos_ids), device=device))
+        self._launcher = launcher or EagerLauncher()
         self._lanes = Lanes(num_lanes, vocab_size)
         num_rows = num_lanes * (drafter.num_drafts + 1)
-        self._bitmask = torch.zeros((num_rows, words_for(vocab_size)), dtype=torch.int32)
+        self._bitmask = torch.zeros(
+            (num_rows, words_for(vocab_size)), dtype=torch.int32, pin_memory=str(device) != "cpu"
+        )
         self._bitmask_view = self._bitmask.numpy()  # the same memory: slicing it costs a tenth
         self._pending: PendingBatch | None = None
+        self._uncommitted: tuple[Rows, TargetPass] | None = None
 
     # --- lanes ----------------------------------------------------------------------------------------
 
@@ -77,174 +97,216 @@ class TwoPhaseProgram:
         """Number of lanes without a request."""
         return self._lanes.num_free
 
+    @property
+    def max_context(self) -> int | None:
+        """Most tokens of a history, None without a bound."""
+        return self._target.max_context
+
     def admit(
         self, prompt_ids: Sequence[int], settings: SamplingSettings, generated: Sequence[int] = ()
     ) -> int:
         """Give a request a lane, built from its history alone; with `generated` this is a replay."""
         lane = self._lanes.build(prompt_ids, settings, generated)
-        if generated:
-            lane.drafts = self._drafter.follow(lane, ())
-        return self._lanes.place(lane)
+        number = self._place(lane)
+        kept = self._build_state(lane)
+        if generated and kept is not None:
+            lane.drafts = _read_kept(kept)[0]
+        return number
 
-    def snapshot(self, lane: int) -> Lane:
+    def snapshot(self, lane: int) -> Snapshot:
         """Free a lane and return its state."""
         self._require_idle()
-        return self._lanes.take(lane)
+        taken = self._lanes[lane]
+        length = len(taken.history) - 1
+        saved = self._target.save(taken.slot, length), self._drafter.save(taken.slot, length)
+        return Snapshot(self._lanes.take(lane), *saved)
 
-    def restore(self, state: Lane) -> int:
+    def restore(self, state: Snapshot) -> int:
         """Give a snapshot a lane, not always the one it had."""
-        return self._lanes.place(state)
+        number = self._place(state.lane)
+        self._target.load(state.lane.slot, state.target)
+        self._drafter.load(state.lane.slot, state.drafter)
+        return number
 
     def release(self, lane: int) -> None:
         """Free a lane."""
         self._require_idle()
         self._lanes.take(lane)
 
+    def _place(self, lane: Lane) -> int:
+        number = self._lanes.place(lane)
+        self._target.clear(lane.slot)
+        self._drafter.clear(lane.slot)
+        return number
+
+    def _build_state(self, lane: Lane) -> Drafts | None:
+        """Run a history without its anchor, chunk by chunk; returns the drafts that follow all of it."""
+        kept, end = None, len(lane.history) - 1
+        for start in range(0, end, PREFILL_COLUMNS):
+            stop = min(start + PREFILL_COLUMNS, end)
+            rows = Rows((lane,), self._tensor([lane.slot]), self._tensor([start]), stop)
+            passed = self._target.extend(rows, self._tensor([lane.history[start:stop]]))
+            next_ids = self._tensor([lane.history[start + 1 : stop + 1]])
+            kept = self._drafter.follow(rows, passed, next_ids, self._tensor([stop - start]))
+        return kept
+
     # --- one round ------------------------------------------------------------------------------------
 
     def prefill(self, rows: Sequence[RowInput], masks: MaskProvider | None) -> PendingBatch:
         """Sample every row's first token; the mask is that of the output's beginning."""
-        return self._round(rows, masks, prefill=True)
+        return self._round(rows, masks, 0, Purpose.PREFILL)
 
     def decode(self, rows: Sequence[RowInput], masks: MaskProvider | None) -> PendingBatch:
         """Run one round; nothing of its result is real before `commit`."""
-        return self._round(rows, masks, prefill=False)
+        num_drafts = self._drafter.num_drafts  # without drafts the last draw is the only one
+        return self._round(rows, masks, num_drafts, Purpose.BONUS if num_drafts else Purpose.DECODE)
 
     def commit(self, pending: PendingBatch, num_committed: Sequence[int]) -> None:
-        """Append a prefix of every row's tokens to its lane; history, counts, kept drafts together."""
+        """Append a prefix of every row's tokens to its lane: model state, history, counts, kept drafts."""
         self._require_pending(pending)
         for result, count in zip(pending.rows, num_committed, strict=True):
             if not 0 <= count <= len(result.tokens):
                 raise IntegrityError(f"{count} of {len(result.tokens)} tokens cannot be committed")
+        counts = self._tensor(list(num_committed))
+        assert self._uncommitted is not None
+        self._target.commit(*self._uncommitted, counts)
         for i, count in enumerate(num_committed):
             if count:
                 tokens = pending.rows[i].tokens
                 whole = count == len(tokens)
                 kept = pending.next_drafts[i] if whole else ()
                 self._lanes.append(pending.inputs[i].lane, tokens[:count], kept)
-        self._pending = None
+        self._pending = self._uncommitted = None
 
     def abort(self, pending: PendingBatch) -> None:
         """Forget a round; lanes are as before it."""
         self._require_pending(pending)
-        self._pending = None
+        self._pending = self._uncommitted = None
 
-    def _round(self, rows: Sequence[RowInput], masks: MaskProvider | None, *, prefill: bool) -> PendingBatch:
+    def _round(
+        self, rows: Sequence[RowInput], masks: MaskProvider | None, num_drafts: int, last: Purpose
+    ) -> PendingBatch:
         self._require_idle()
-        forward = self._forward(rows, prefill)
-        window = self._fill(rows, forward, masks)
-        self._pending = self._finish(rows, forward, window)
+        batch = self._batch(rows, num_drafts)
+        key = (len(rows), num_drafts, batch.rows.context)
+        forward = self._launcher.run(("forward", *key), self._forward_phase, batch)
+        drafts = self._draft_ids(rows, batch)
+        window = self._fill(rows, batch, drafts, masks)
+        consumers = self._consumers(batch, drafts, window)
+        finished = self._launcher.run(
+            ("finish", *key, last, consumers.route), self._finish_phase, batch, forward, consumers, last
+        )
+        results = read_results(finished.outcome, finished.status, drafts, window, self._vocab_size)
+        kept = ((),) * len(rows) if finished.kept is None else _read_kept(finished.kept)
+        self._uncommitted = batch.rows, forward.passed
+        self._pending = PendingBatch(tuple(rows), results, kept)
         return self._pending
 
-    def _forward(self, rows: Sequence[RowInput], prefill: bool) -> Forward:
+    def _forward_phase(self, batch: Batch) -> Forward:
+        if batch.num_columns == 1:  # also of a drafting path: a request's first token
+            drafts = Drafts(batch.host_ids, batch.host_extents)
+        else:
+            drafts = self._drafter.draft(batch, self._ops)
+        if self._drafter.on_device:
+            self._launcher.mark_ready(drafts)
+        return Forward(drafts, self._target.forward(batch, drafts))
+
+    def _finish_phase(self, batch: Batch, forward: Forward, consumers: Consumers, last: Purpose) -> Finished:
+        law = self._judge.law(batch, forward.passed.logits, consumers)
+        outcome = self._judge.judge(batch, forward.drafts, law, consumers, last)
+        kept = self._drafter.follow(batch.rows, forward.passed, outcome.token_ids, outcome.num_emitted)
+        return Finished(outcome, law.status, kept)
+
+    # --- what the host gives to the phases --------------------------------------------------------------
+
+    def _batch(self, rows: Sequence[RowInput], num_drafts: int) -> Batch:
         lanes = tuple(self._lanes[row.lane] for row in rows)
-        num_drafts = 0 if prefill else self._drafter.num_drafts
-        proposed = self._drafter.propose(lanes, self._ops) if num_drafts else Drafts(((),) * len(rows))
-        licensed = tuple(ids[: row.max_new - 1] for ids, row in zip(proposed.ids, rows, strict=True))
-        safe = [[self._safe(token_id) for token_id in ids] for ids in licensed]
-        logits = self._target.forward([lane.history for lane in lanes], safe, num_drafts + 1)
-        drafts = attrs.evolve(proposed, ids=licensed)
-        return Forward(lanes, drafts, logits, num_drafts + 1, self._last_purpose(prefill))
+        starts = [len(lane.history) - 1 for lane in lanes]
+        on_host: list[tuple[int, ...]] = [()] * len(rows)
+        if num_drafts:
+            pairs = zip(lanes, rows, strict=True)
+            on_host = [self._drafter.on_host(lane)[: row.max_new - 1] for lane, row in pairs]
+        numbers = self._tensor(
+            [
+                [lane.slot for lane in lanes],
+                starts,
+                [lane.history[-1] for lane in lanes],
+                [lane.seed_bits for lane in lanes],
+                [lane.num_generated for lane in lanes],
+                [row.max_new - 1 for row in rows],
+                [len(ids) for ids in on_host],
+            ]
+        )
+        slots, start, anchors, seeds, first, limits, extents = numbers.unbind()
+        return Batch(
+            rows=Rows(lanes, slots, start, max(starts) + num_drafts + 1),
+            num_columns=num_drafts + 1,
+            anchors=anchors,
+            seeds=seeds,
+            first_positions=first,
+            limits=limits,
+            host_ids=self._tensor([[*ids, *[0] * (num_drafts - len(ids))] for ids in on_host]).long(),
+            host_extents=extents,
+            settings=SamplingBatch.from_settings([lane.settings for lane in lanes], self._device),
+        )
 
-    def _last_purpose(self, prefill: bool) -> Purpose:
-        """The purpose of the draw after all drafts: on the ordinary path it is the only draw."""
-        if prefill:
-            return Purpose.PREFILL
-        return Purpose.BONUS if self._drafter.num_drafts else Purpose.DECODE
+    def _draft_ids(self, rows: Sequence[RowInput], batch: Batch) -> tuple[tuple[int, ...], ...]:
+        """Return the licensed drafts of every row; waits for the ready mark where the device drafts."""
+        if self._drafter.on_device:
+            ids, extents = self._launcher.wait_ready()
+        else:
+            ids, extents = batch.host_ids.tolist(), batch.host_extents.tolist()
+        licensed = zip(ids, extents, rows, strict=True)
+        return tuple(tuple(row_ids[: min(extent, row.max_new - 1)]) for row_ids, extent, row in licensed)
 
-    def _safe(self, token_id: int) -> int:
-        """The id a model may read in place of a draft that is out of range; its column is never reached."""
-        return token_id if 0 <= token_id < self._vocab_size else 0
-
-    def _fill(self, rows: Sequence[RowInput], forward: Forward, masks: MaskProvider | None) -> Window | None:
+    def _fill(
+        self,
+        rows: Sequence[RowInput],
+        batch: Batch,
+        drafts: Sequence[tuple[int, ...]],
+        masks: MaskProvider | None,
+    ) -> Window | None:
         constrained = [row.constrained for row in rows]
         if not any(constrained):
             return None
         if masks is None:
             raise IntegrityError("a constrained row came without a mask provider")
-        bitmask = self._bitmask[: len(rows) * forward.stride]
+        stride = batch.num_columns
         states, faults = [], set()
-        for i, drafts in enumerate(forward.drafts.ids):
-            out = self._bitmask_view[i * forward.stride : (i + 1) * forward.stride]
+        for i, row_drafts in enumerate(drafts):
+            out = self._bitmask_view[i * stride : (i + 1) * stride]
             try:
                 states.append(
-                    masks.fill(i, drafts, out)
+                    masks.fill(i, row_drafts, out)
                     if constrained[i]
-                    else _all(forward, PositionState.UNCONSTRAINED)
+                    else (PositionState.UNCONSTRAINED,) * stride
                 )
             except CoreFault:
                 faults.add(i)
                 write_filler(out)  # the row commits nothing
-                states.append(_all(forward, PositionState.DEAD_END))
+                states.append((PositionState.DEAD_END,) * stride)
+        bitmask = self._bitmask[: len(rows) * stride]
         return Window(bitmask, torch.tensor(constrained), tuple(states), frozenset(faults))
 
-    def _finish(self, rows: Sequence[RowInput], forward: Forward, window: Window | None) -> PendingBatch:
-        proposal = self._proposal(forward)
-        bitmask = None if window is None else window.bitmask
-        law = self._law(forward, window)
-        outcome = self._ops.accept_round(
-            law,
-            proposal,
-            self._uniforms(forward, proposal),
-            allowed_bitmask=bitmask,
-            constrained_mask=None if window is None else window.constrained_mask,
-            vocab_size=self._vocab_size,
-        )
-        results = read_results(outcome, law, forward.drafts.ids, window, self._vocab_size)
-        follow = self._drafter.follow
-        kept = (
-            follow(lane, r.tokens) if r.tokens else () for lane, r in zip(forward.lanes, results, strict=True)
-        )
-        return PendingBatch(tuple(rows), results, tuple(kept))
+    def _consumers(self, batch: Batch, drafts: Sequence[tuple[int, ...]], window: Window | None) -> Consumers:
+        lanes, stride = batch.rows.lanes, batch.num_columns
+        tables = {
+            "bitmask": None if window is None else window.bitmask,
+            "constrained_mask": None if window is None else window.constrained_mask,
+            "dead_mask": None if window is None else window.dead_mask,
+            "banned": batch_bans(lanes, stride),
+            "counts": batch_counts(lanes, drafts, stride),
+            "bias": batch_bias(lanes, stride),
+        }
+        if str(self._device) == "cpu":
+            return Consumers(**tables)
+        sent = {
+            name: None if t is None else t.to(self._device, non_blocking=True) for name, t in tables.items()
+        }
+        return Consumers(**sent)
 
-    def _law(self, forward: Forward, window: Window | None) -> TargetLaw:
-        """The target law of every column under its own hypothetical prefix."""
-        settings = SamplingBatch.from_settings([lane.settings for lane in forward.lanes]).expand(
-            forward.stride
-        )
-        bitmask = constrained_mask = None
-        if window is not None:
-            bitmask = window.bitmask
-            constrained_mask = window.constrained_mask.repeat_interleave(forward.stride)
-        candidates = self._ops.select_candidates(
-            forward.logits,
-            settings,
-            vocab_size=self._vocab_size,
-            candidate_cap=self._candidate_cap,
-            allowed_bitmask=bitmask,
-            constrained_mask=constrained_mask,
-            banned_bitmask=batch_bans(forward.lanes, forward.stride),
-            counts=batch_counts(forward.lanes, forward.drafts.ids, forward.stride),
-            bias=batch_bias(forward.lanes, forward.stride),
-        )
-        return with_dead_ends(self._ops.target_law(candidates, settings), window)
-
-    def _proposal(self, forward: Forward) -> Proposal:
-        num_drafts = forward.stride - 1
-        ids = [[*row, *[0] * (num_drafts - len(row))] for row in forward.drafts.ids]
-        ends = [[token_id in self._eos_ids for token_id in row] for row in ids]
-        shape = (len(ids), num_drafts)
-        return Proposal(
-            token_ids=torch.tensor(ids, dtype=torch.int64).reshape(shape),
-            extents=torch.tensor([len(row) for row in forward.drafts.ids]),
-            candidate_ids=forward.drafts.candidate_ids,
-            draft_probs=forward.drafts.draft_probs,
-            ends_mask=torch.tensor(ends, dtype=torch.bool).reshape(shape),
-        )
-
-    def _uniforms(self, forward: Forward, proposal: Proposal) -> RoundUniforms:
-        """Coins keyed by seed, logical position and purpose; column i decides `num_generated + i`."""
-        seeds = torch.tensor([lane.seed_bits for lane in forward.lanes])
-        first = torch.tensor([lane.num_generated for lane in forward.lanes])
-        batch, num_drafts = proposal.token_ids.shape
-        positions = (first[:, None] + torch.arange(num_drafts)).reshape(-1)
-        by_column = seeds.repeat_interleave(num_drafts)
-        draw = self._ops.uniforms
-        return RoundUniforms(
-            accept=draw(by_column, positions, Purpose.ACCEPT).reshape(batch, num_drafts),
-            correction=draw(by_column, positions, Purpose.CORRECTION).reshape(batch, num_drafts),
-            bonus=draw(seeds, first + proposal.extents, forward.last_purpose),
-        )
+    def _tensor(self, values: list[Any]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._device)
 
     def _require_idle(self) -> None:
         if self._pending is not None:
@@ -255,5 +317,6 @@ class TwoPhaseProgram:
             raise IntegrityError("this round is not the one that is pending")
 
 
-def _all(forward: Forward, state: PositionState) -> tuple[PositionState, ...]:
-    return (state,) * forward.stride
+def _read_kept(kept: Drafts) -> tuple[tuple[int, ...], ...]:
+    pairs = zip(kept.token_ids.tolist(), kept.extents.tolist(), strict=True)
+    return tuple(tuple(ids[:extent]) for ids, extent in pairs)

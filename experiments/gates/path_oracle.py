@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from engine.request import SamplingSettings
-from engine.runtime.contract import Lane
-from engine.runtime.drafters.dflash2 import DFlash2Drafter
+from engine.runtime.batch import Lane
+from engine.runtime.table import TableDFlash, TableDFlash2, TableMtp
 from engine.text.vocabulary import TokenClass, Vocabulary
-from experiments.gates.path_world import Case, World, ops_by_name
+from experiments.gates.path_world import Case, World
 from oracles import propose, rng, sample
 from oracles.accept import Round, SparseLaw, play_round
 from oracles.expressions import to_byte_grammar
@@ -151,7 +151,6 @@ class Twin:
         self._path, self._target, self._settings = path, target, settings
         self._prompt, self._eos_ids = world.prompt_ids, frozenset(world.vocabulary.eos_ids)
         self._drafter = world.drafter(path)
-        self._ops = ops_by_name("torch")
 
     def run(self, seed: int, max_tokens: int) -> TwinRun:
         """Play a request to its end; a completion id stands at the end of `tokens`."""
@@ -193,23 +192,29 @@ class Twin:
 
     def _proposal(self, seed: int, tokens: Tokens) -> tuple[list[int], list[SparseLaw]]:
         history = [*self._prompt, *tokens]
-        if isinstance(self._drafter, DFlash2Drafter):
+        if isinstance(self._drafter, TableDFlash2):
             return self._walk(seed, history, len(tokens))
-        lane = Lane(self._settings, history, len(self._prompt))
-        lane.drafts = self._drafter.follow(lane, ())
-        drafts = list(self._drafter.propose([lane], self._ops).ids[0])
+        drafts = self._drafted(history)
         return drafts, [None] * len(drafts)
+
+    def _drafted(self, history: list[int]) -> list[int]:
+        drafter = self._drafter
+        if isinstance(drafter, TableMtp):
+            return list(drafter.model.chain(history, drafter.num_drafts))
+        if isinstance(drafter, TableDFlash):
+            return list(drafter.model.block(history, drafter.num_drafts))
+        return list(drafter.on_host(Lane(self._settings, history, len(self._prompt))))
 
     def first_draft_law(self, tokens: Tokens) -> dict[int, float]:
         """The law q of the first draft of the round after `tokens` (DFlash2)."""
-        assert isinstance(self._drafter, DFlash2Drafter)
+        assert isinstance(self._drafter, TableDFlash2)
         history = [*self._prompt, *tokens]
         ids, unary = (t[0] for t in self._drafter.model.unary([history], self._drafter.num_drafts))
         scores = unary[0] + self._drafter.model.pair(torch.tensor(history[-1:]), ids[:1])[0]
         return candidate_law(ids[0].tolist(), propose.law(scores.tolist(), self._settings.temperature))
 
     def _walk(self, seed: int, history: list[int], position: int) -> tuple[list[int], list[SparseLaw]]:
-        assert isinstance(self._drafter, DFlash2Drafter)
+        assert isinstance(self._drafter, TableDFlash2)
         model, num_drafts = self._drafter.model, self._drafter.num_drafts
         ids, unary = (tensor[0] for tensor in model.unary([history], num_drafts))
         drafts, qs, before = [], [], history[-1]

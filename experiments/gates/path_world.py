@@ -16,14 +16,12 @@ from engine.models.ngram import PromptLookup
 from engine.models.toy import Mischief, TableModel, TableSpec, ToyDFlash, ToyDFlash2, ToyMtp
 from engine.ops import OpSet, get_ops
 from engine.request import OutputConstraint, RequestOptions, SamplingSettings
-from engine.runtime.contract import Drafter
-from engine.runtime.drafters.dflash import DFlashDrafter
-from engine.runtime.drafters.dflash2 import DFlash2Drafter
-from engine.runtime.drafters.mtp import MtpDrafter
+from engine.runtime.batch import Drafter
 from engine.runtime.drafters.ngram import NgramDrafter
 from engine.runtime.drafters.ordinary import OrdinaryDrafter
 from engine.runtime.engine import Engine
 from engine.runtime.program import TwoPhaseProgram
+from engine.runtime.table import TableDFlash, TableDFlash2, TableMtp, TableTarget
 from engine.text.compiler import ConstraintCompiler
 from engine.text.vocabulary import TokenClass, Vocabulary
 from experiments.vocabularies import vocabulary_of
@@ -177,11 +175,11 @@ class World:
         """The drafter of a path, over a table near the target's."""
         near = attrs.evolve(self.table(jitter=0.8), overrides={})
         if path == "mtp":
-            return MtpDrafter(ToyMtp(near, self.mischief()), num_drafts)
+            return TableMtp(ToyMtp(near, self.mischief()), num_drafts)
         if path == "dflash":
-            return DFlashDrafter(ToyDFlash(near, self.mischief()), num_drafts)
+            return TableDFlash(ToyDFlash(near, self.mischief()), num_drafts)
         if path == "dflash2":
-            return DFlash2Drafter(ToyDFlash2(near, self.mischief()), num_drafts)
+            return TableDFlash2(ToyDFlash2(near, self.mischief()), num_drafts)
         if path == "ngram":
             return NgramDrafter(PromptLookup(1, 3, "most_recent"), num_drafts)
         if path == "ordinary":
@@ -193,7 +191,7 @@ class World:
     ) -> TwoPhaseProgram:
         """A program of this world for one path; `table` changes fields of the target's table."""
         return TwoPhaseProgram(
-            TableModel(self.table(**table)),
+            TableTarget(TableModel(self.table(**table)), self.vocabulary.size),
             self.drafter(path, num_drafts),
             ops_by_name(ops),
             vocab_size=self.vocabulary.size,

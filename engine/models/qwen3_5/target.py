@@ -55,6 +55,13 @@ class TargetState:
         for cache in self.layers:
             cache.reset(lane)
 
+    def tensors(self) -> Iterable[Tensor]:
+        """Yield everything that the state holds."""
+        for cache in self.layers:
+            yield from (cache.keys, cache.values)
+        if self.gdn is not None:
+            yield from (self.gdn.recurrent, self.gdn.window)
+
     def save(self, lane: int, length: int) -> tuple[Any, list[Any]]:
         """Return copies of everything that a lane holds of `length` tokens."""
         recurrent = None if self.gdn is None else self.gdn.save(lane)
