@@ -4,7 +4,8 @@ import attrs
 import pytest
 
 from engine.errors import RequestError
-from engine.models.qwen3_5.config import FULL, LINEAR, InvalidModelConfig, Qwen35Config
+from engine.models.config_fields import InvalidModelConfig
+from engine.models.qwen3_5.config import FULL, LINEAR, Qwen35Config
 from property_tests.qwen3_5_words import BASE, CONFIGS
 
 BAD = {

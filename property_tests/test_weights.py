@@ -13,7 +13,7 @@ from engine.models.checkpoint import (
     MissingTensor,
     MistypedTensor,
 )
-from engine.models.qwen3_5.config import InvalidModelConfig
+from engine.models.config_fields import InvalidModelConfig
 from engine.models.weights import load_mtp, load_target, save
 from property_tests.qwen3_5_words import BASE, CONFIGS, mtp_of, target_of
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import attrs
 
-from engine.errors import ErrorKind, Location, RequestError
+from engine.models.config_fields import invalid_config, read_count, read_number
 
 LINEAR, FULL = "linear_attention", "full_attention"
 Layout = Literal["composite", "text"]
@@ -59,11 +59,6 @@ DEFAULTS: Mapping[str, int] = {
 
 
 @attrs.frozen
-class InvalidModelConfig(RequestError):
-    """A model's `config.json` is not one that this engine computes; the pointer is into that file."""
-
-
-@attrs.frozen
 class Qwen35Config:
     """One text model; heads and dims named `key` or `value` are Gated DeltaNet's, the others attention's."""
 
@@ -88,23 +83,25 @@ class Qwen35Config:
     def __attrs_post_init__(self) -> None:
         for name, published in COUNTS.items():
             if getattr(self, name) < 1:
-                raise _invalid(published, getattr(self, name), "an integer of at least 1")
+                raise invalid_config(published, getattr(self, name), "an integer of at least 1")
         if self.num_heads % self.num_kv_heads:
-            raise _invalid(COUNTS["num_heads"], self.num_heads, f"a multiple of {self.num_kv_heads}")
+            raise invalid_config(COUNTS["num_heads"], self.num_heads, f"a multiple of {self.num_kv_heads}")
         if self.num_value_heads % self.num_key_heads:
-            raise _invalid(
+            raise invalid_config(
                 COUNTS["num_value_heads"], self.num_value_heads, f"a multiple of {self.num_key_heads}"
             )
         if self.rotary_dim % 2 or not 0 < self.rotary_dim <= self.head_dim:
-            raise _invalid(
+            raise invalid_config(
                 "rope_parameters/partial_rotary_factor",
                 self.rotary_dim,
                 f"2, 4, ... {self.head_dim} dimensions",
             )
         if not self.layer_types or set(self.layer_types) - {LINEAR, FULL}:
-            raise _invalid("layer_types", list(self.layer_types), f"a list of '{LINEAR}' and '{FULL}'")
+            raise invalid_config("layer_types", list(self.layer_types), f"a list of '{LINEAR}' and '{FULL}'")
         if not (self.rope_theta > 0 and self.eps > 0):
-            raise _invalid("rms_norm_eps", (self.eps, self.rope_theta), "rms_norm_eps and rope_theta above 0")
+            raise invalid_config(
+                "rms_norm_eps", (self.eps, self.rope_theta), "rms_norm_eps and rope_theta above 0"
+            )
 
     @property
     def num_layers(self) -> int:
@@ -131,20 +128,22 @@ class Qwen35Config:
         """Read a parsed `config.json`, composite or text-only. Raises InvalidModelConfig."""
         text = document.get("text_config", document)
         if not isinstance(text, Mapping):
-            raise _invalid("text_config", text, "an object")
+            raise invalid_config("text_config", text, "an object")
         _check_fixed(text)
         rope = _rope(text)
-        counts = {name: _count(text, published) for name, published in COUNTS.items()}
-        factor = _number(rope, "partial_rotary_factor", 0.25)
+        counts = {
+            name: read_count(text, published, DEFAULTS[published]) for name, published in COUNTS.items()
+        }
+        factor = read_number(rope, "partial_rotary_factor", 0.25)
         tied = document.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
         if not isinstance(tied, bool):
-            raise _invalid("tie_word_embeddings", tied, "true or false")
+            raise invalid_config("tie_word_embeddings", tied, "true or false")
         return cls(
             **counts,
             layer_types=_layer_types(text),
             rotary_dim=int(counts["head_dim"] * factor),
-            rope_theta=_number(rope, "rope_theta", 1e4),
-            eps=_number(text, "rms_norm_eps", 1e-6),
+            rope_theta=read_number(rope, "rope_theta", 1e4),
+            eps=read_number(text, "rms_norm_eps", 1e-6),
             tied=tied,
         )
 
@@ -177,7 +176,7 @@ class Qwen35Config:
 def _check_fixed(text: Mapping[str, Any]) -> None:
     for name, allowed in FIXED.items():
         if text.get(name, allowed[0]) not in allowed:
-            raise _invalid(name, text[name], " or ".join(repr(value) for value in allowed))
+            raise invalid_config(name, text[name], " or ".join(repr(value) for value in allowed))
 
 
 def _rope(text: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -186,42 +185,17 @@ def _rope(text: Mapping[str, Any]) -> Mapping[str, Any]:
     if rope is None:
         return text
     if not isinstance(rope, Mapping) or rope.get("rope_type", "default") != "default":
-        raise _invalid("rope_parameters", rope, "an object with rope_type 'default'")
+        raise invalid_config("rope_parameters", rope, "an object with rope_type 'default'")
     return {**text, **rope}
 
 
 def _layer_types(text: Mapping[str, Any]) -> tuple[str, ...]:
     """Return one type per layer: as listed, or every `full_attention_interval`-th layer is full."""
-    num_layers = _count(text, "num_hidden_layers")
+    num_layers = read_count(text, "num_hidden_layers", DEFAULTS["num_hidden_layers"])
     listed = text.get("layer_types")
     if listed is None:
-        interval = _count(text, "full_attention_interval")
+        interval = read_count(text, "full_attention_interval", DEFAULTS["full_attention_interval"])
         return tuple(FULL if (i + 1) % interval == 0 else LINEAR for i in range(num_layers))
     if not isinstance(listed, list) or len(listed) != num_layers:
-        raise _invalid("layer_types", listed, f"a list of {num_layers} types")
+        raise invalid_config("layer_types", listed, f"a list of {num_layers} types")
     return tuple(str(kind) for kind in listed)
-
-
-def _count(text: Mapping[str, Any], name: str) -> int:
-    value = text.get(name, DEFAULTS[name])
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _invalid(name, value, "an integer of at least 1")
-    return value
-
-
-def _number(text: Mapping[str, Any], name: str, default: float) -> float:
-    value = text.get(name, default)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _invalid(name, value, "a number")
-    return float(value)
-
-
-def _invalid(name: str, found: object, allowed: str) -> InvalidModelConfig:
-    return InvalidModelConfig(
-        ErrorKind.INVALID_REQUEST,
-        "the model's config.json asks for something this engine does not compute",
-        Location(pointer=f"/{name}"),
-        found="nothing" if found is None else repr(found)[:80],
-        allowed=allowed,
-        source="request",
-    )
