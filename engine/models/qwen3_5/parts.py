@@ -1,4 +1,4 @@
-"""The small parts that several models share: a matrix, two norms and the gated MLP.
+"""The small parts that several models share: a matrix, the norms and the gated MLP.
 
 Parameter names are those of the published tensors, so a module's own names are its checkpoint's. Parameters
 start uninitialised: weights come from a file or from a caller's generator, never from a global one. Calling a
@@ -38,6 +38,22 @@ class RmsNorm(nn.Module):
         weight = self.weight.float()
         unit = F.rms_norm(x.float(), weight.shape, eps=self.eps)
         return torch.addcmul(unit, unit, weight).to(x.dtype)
+
+    __call__ = forward
+
+
+class PlainRmsNorm(nn.Module):
+    """Root mean square norm whose scale is the stored weight itself."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
+        """Return the normed x in its own dtype; the work is done in float32."""
+        scale = self.weight.float()
+        return F.rms_norm(x.float(), scale.shape, scale, self.eps).to(x.dtype)
 
     __call__ = forward
 
