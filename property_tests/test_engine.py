@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import ErrorKind, IntegrityError, NonFiniteLogits, RequestError
 from engine.request import CacheOutcome, FinishReason, RequestOptions, SamplingSettings
+from engine.runtime.table import TableTarget
 from engine.text.masks import words_for
 from experiments.gates.path_world import CASES, SETTINGS, options, world
 
@@ -162,3 +163,41 @@ def test_whatever_ends_a_request_its_matcher_is_let_go(end):
     assert waiting.done
     gc.collect()
     assert [matcher() for matcher in matchers] == [None, None]
+
+
+@pytest.mark.clause("DONE-10")
+@pytest.mark.parametrize("path", ["ordinary", "mtp", "dflash2"])
+@pytest.mark.parametrize(
+    "room, max_tokens, wanted",
+    [
+        (5, 9, FinishReason.CONTEXT),
+        (1, 2, FinishReason.CONTEXT),
+        (5, 5, FinishReason.LENGTH),
+        (5, 4, FinishReason.LENGTH),
+        (0, 0, FinishReason.LENGTH),
+    ],
+)
+def test_an_output_ends_with_the_context_where_that_is_shorter_than_its_budget(
+    path, room, max_tokens, wanted, monkeypatch
+):
+    monkeypatch.setattr(TableTarget, "max_context", len(WORLD.prompt_ids) + room)
+    engine = WORLD.engine(path, "torch", 2)
+    handle, neighbour = submit(engine, max_tokens), submit(engine, min(room, 3), seed=1)
+    engine.run_until_done()
+    assert handle.result().finish_reason is wanted
+    assert len(handle.result().token_ids) == min(room, max_tokens)
+    assert neighbour.result().finish_reason is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("room, max_tokens", [(0, 1), (-1, 0), (-2, 9)])
+def test_a_prompt_that_fills_the_context_is_refused_before_anything_is_compiled(
+    room, max_tokens, monkeypatch
+):
+    num_prompt = len(WORLD.prompt_ids)
+    monkeypatch.setattr(TableTarget, "max_context", num_prompt + room)
+    engine = WORLD.engine("mtp", "torch", 2)
+    before = WORLD.compiler.counts.hits
+    with pytest.raises(RequestError, match=f"found {num_prompt} prompt tokens") as caught:
+        submit(engine, max_tokens, case=CHOICE)
+    assert caught.value.kind is ErrorKind.CONTEXT_LENGTH_EXCEEDED
+    assert WORLD.compiler.counts.hits == before

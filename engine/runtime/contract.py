@@ -110,6 +110,11 @@ class Program(Protocol):
         """Number of lanes without a request."""
         ...
 
+    @property
+    def max_context(self) -> int | None:
+        """Most tokens of a prompt and its output together, None without a bound."""
+        ...
+
     def admit(self, prompt_ids: Sequence[int], settings: SamplingSettings, generated: Sequence[int]) -> int:
         """Give a request a lane, rebuilt from its history; no sampling, no matcher, no publication."""
         ...

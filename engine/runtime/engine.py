@@ -30,7 +30,7 @@ from engine.runtime.contract import (
     RowResult,
 )
 from engine.runtime.lanes import pack_ids
-from engine.runtime.options import check_options, dead_end, row_error
+from engine.runtime.options import budget_of, check_options, dead_end, row_error
 from engine.runtime.session import MatcherCost, OutputSession
 from engine.runtime.stats import SpecStats
 from engine.text.compiler import ConstraintCompiler
@@ -125,24 +125,26 @@ class Engine:
     def submit(self, prompt_ids: Sequence[int], options: RequestOptions) -> RequestHandle:
         """Prepare a request on the caller's thread and queue it.
 
-        Raises RequestError: a constraint that cannot be served, ids out of range, or no legal first token.
+        Raises RequestError: a constraint that cannot be served, ids out of range, a prompt that fills the
+        context, or no legal first token.
         """
         self._require_available()
         check_options(prompt_ids, options, self._vocabulary.size)
-        handle = RequestHandle(tuple(int(i) for i in prompt_ids), options, self._session(options))
+        budget = budget_of(len(prompt_ids), options.max_tokens, self._program.max_context)
+        handle = RequestHandle(tuple(int(i) for i in prompt_ids), options, self._session(options, *budget))
         if options.max_tokens == 0:
             self._finish(handle, FinishReason.LENGTH)
         else:
             self._waiting.append(handle)
         return handle
 
-    def _session(self, options: RequestOptions) -> OutputSession:
+    def _session(self, options: RequestOptions, max_tokens: int, spent: FinishReason) -> OutputSession:
         if options.constraint is None:
-            return OutputSession(options.max_tokens, self._eos_ids)
+            return OutputSession(max_tokens, self._eos_ids, spent=spent)
         begin = time.thread_time()
         compiled, outcome = self._compiler.compile(options.constraint)
         cost = MatcherCost(core=compiled.core_name, cache=outcome)
-        session = OutputSession(options.max_tokens, self._eos_ids, compiled.new_matcher(), cost)
+        session = OutputSession(max_tokens, self._eos_ids, compiled.new_matcher(), cost, spent)
         self._refuse_dead_start(session, options.sampling)
         cost.prepare_seconds = time.thread_time() - begin
         return session

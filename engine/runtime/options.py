@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from engine.errors import DeadEnd, ErrorKind, IntegrityError, NonFiniteLogits, RequestError
-from engine.request import RequestOptions, SamplingSettings
+from engine.request import FinishReason, RequestOptions, SamplingSettings
 from engine.runtime.contract import RowFailure, RowResult
 
 INT64 = (-(2**63), 2**63 - 1)
@@ -71,6 +71,25 @@ def _shown(value: object) -> str:
 def _require(condition: bool, message: str, found: str, allowed: str) -> None:
     if not condition:
         raise RequestError(ErrorKind.INVALID_REQUEST, message, found=found, allowed=allowed, source="request")
+
+
+def budget_of(num_prompt: int, max_tokens: int, max_context: int | None) -> tuple[int, FinishReason]:
+    """Return how many tokens an output may have, and why it ends where it has them all.
+
+    Raises RequestError (context_length_exceeded) for a prompt that leaves no room for the first one.
+    """
+    if max_context is None:
+        return max_tokens, FinishReason.LENGTH
+    room = max_context - num_prompt
+    if room < min(1, max_tokens):
+        raise RequestError(
+            ErrorKind.CONTEXT_LENGTH_EXCEEDED,
+            f"the prompt leaves no room in a context of {max_context} tokens",
+            found=f"{num_prompt} prompt tokens",
+            allowed=f"at most {max_context - min(1, max_tokens)}",
+            source="request",
+        )
+    return min(room, max_tokens), FinishReason.CONTEXT if room < max_tokens else FinishReason.LENGTH
 
 
 def dead_end(position: int, num_generated: int, *, by_bans: bool) -> DeadEnd:

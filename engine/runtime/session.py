@@ -38,7 +38,10 @@ class MatcherCost:
 
 
 class OutputSession:
-    """The committed output of one request; belongs to the request through waiting, running and pauses."""
+    """The committed output of one request; belongs to the request through waiting, running and pauses.
+
+    `spent` says what ended an output that used up `max_tokens`: the request's own limit or the context.
+    """
 
     def __init__(
         self,
@@ -46,8 +49,9 @@ class OutputSession:
         eos_ids: frozenset[int],
         matcher: Matcher | None = None,
         cost: MatcherCost | None = None,
+        spent: FinishReason = FinishReason.LENGTH,
     ) -> None:
-        self._max_tokens = max_tokens
+        self._max_tokens, self._spent = max_tokens, spent
         self._eos_ids = eos_ids
         self._matcher = matcher
         self._cost = cost or MatcherCost()
@@ -109,8 +113,8 @@ class OutputSession:
         for index, token_id in enumerate(licensed):
             if token_id in self._eos_ids:
                 return CommitDecision(index + 1, index, FinishReason.COMPLETED)
-        spent = len(licensed) == self.remaining
-        return CommitDecision(len(licensed), len(licensed), FinishReason.LENGTH if spent else None)
+        finish = self._spent if len(licensed) == self.remaining else None
+        return CommitDecision(len(licensed), len(licensed), finish)
 
     def confirm(self, upload_bytes: int = 0) -> None:
         """Make the open preview real, if there is one; checks nothing, cannot fail."""
