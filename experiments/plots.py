@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 
 Z = 1.96  # error bars are 95 % Wilson intervals
 MAX_BARS = 14
+PLAIN = "paths"  # the gate of the decoding paths; panels and curves of another gate carry its name
 COLOURS = {
     "ordinary": "#4c78a8",
     "mtp": "#f58518",
@@ -102,6 +103,11 @@ def _draw_laws(laws: Sequence[Verdict], file: Path, about: str) -> Picture:
     return Picture(file.name, "The law of each path against the oracle", caption)
 
 
+def _title(verdict: Verdict) -> str:
+    """The path, and what was decoded where it is not plain tokens."""
+    return verdict.path if verdict.name == PLAIN else f"{verdict.path}, {verdict.name}"
+
+
 def _law_panel(axis: Axes, verdict: Verdict, law: dict[str, Any]) -> None:
     labels, counts, probs = _largest(law)
     share, bars = _interval_bars(counts, np.full(len(counts), float(sum(law["counts"]))))
@@ -114,7 +120,8 @@ def _law_panel(axis: Axes, verdict: Verdict, law: dict[str, Any]) -> None:
     axis.set_xticks(
         places, labels, rotation=40 if turned else 0, ha="right" if turned else "center", fontsize=8
     )
-    axis.set_title(f"{verdict.path}   n = {int(sum(law['counts'])):,}   could have seen: {verdict.visible}")
+    n = f"n = {int(sum(law['counts'])):,}"
+    axis.set_title(f"{_title(verdict)}   {n}   could have seen: {verdict.visible}")
     axis.margins(y=0.15)
 
 
@@ -137,7 +144,7 @@ def _draw_acceptance(chains: Sequence[Verdict], file: Path, about: str) -> Pictu
         share, bars = _interval_bars(accepted, reached)
         places = np.arange(1, len(reached) + 1) + 0.06 * (index - (len(chains) - 1) / 2)
         colour = COLOURS.get(verdict.path, "0.5")
-        label = f"{verdict.path} (n = {int(reached[0]):,})"
+        label = f"{_title(verdict)} (n = {int(reached[0]):,})"
         axis.errorbar(places, share, bars, fmt="o-", ms=5, lw=1.2, capsize=3, color=colour, label=label)
     axis.set_xticks(range(1, 1 + max(len(v.series["acceptance"]["reached"]) for v in chains)))
     axis.set_xlabel("draft position in the verification window")

@@ -250,4 +250,70 @@ FAULTS: tuple[Fault, ...] = (
         checks=_tests("pairs"),
         clauses=("CACHE-2", "SERV-18"),
     ),
+    fault(
+        "E994",
+        "a length is written out, character by character",
+        replace(
+            STRINGS,
+            "patterns = (*patterns, repeat(ANY, low, high))",
+            "patterns = (*patterns, seq([ANY] * low + [repeat(ANY, 0, 1)] * ((high or 0) - low)))",
+        ),
+        checks=_tests("strings", "masks"),
+        clauses=("JSON-18", "JSON-47"),
+    ),
+    fault(
+        "E995",
+        "an array's items are a rule each",
+        replace(
+            f"{SCHEMA}/lower/arrays.py",
+            "    return repeat(item, max(0, clause.min_items - done), most)\n",
+            "    rest = repeat(item, 0, None) if most is None else EPSILON\n"
+            "    for _ in range(most or 0):\n"
+            "        rest = lowerer.rule(alt([EPSILON, seq([item, rest])]))\n"
+            "    return rest\n",
+        ),
+        checks=_tests("arrays"),
+        clauses=("JSON-18",),
+    ),
+    _layout(
+        "E996",
+        "beside a comma two runs of white space may follow each other",
+        'cls(seq([run, literal(","), run]), seq([run, literal(":"), run]), run)',
+        'cls(seq([run, literal(","), run, run]), seq([run, run, literal(":"), run]), run)',
+        "JSON-20",
+        "JSON-10",
+    ),
+    fault(
+        "E997",
+        "the last token inside a counted terminal is not taken back",
+        replace(
+            "engine/text/cores/llguidance_core.py",
+            "if num_tokens > ended and not self._inner.rollback(num_tokens - ended):",
+            "if num_tokens > ended + 1 and not self._inner.rollback(num_tokens - ended):",
+        ),
+        checks=_tests("masks"),
+        clauses=("JSON-20",),
+    ),
+    fault(
+        "E998",
+        "a plain length is asked of an automaton",
+        replace(
+            "engine/text/automaton.py",
+            "if question.impossible or (not question.never and len(question.also) <= 1):",
+            "if question.impossible:",
+        ),
+        checks=("property_tests/test_automaton.py",),
+        clauses=("JSON-47",),
+    ),
+    fault(
+        "E999",
+        "the limits of automata bind plain lengths",
+        replace(
+            "engine/text/automaton.py",
+            "        if also or never:\n            check",
+            "        if True:\n            check",
+        ),
+        checks=("property_tests/test_automaton.py",),
+        clauses=("JSON-47",),
+    ),
 )
