@@ -144,6 +144,90 @@ def _text(value: object, kind: ErrorKind, index: int | None = None) -> str:
     return value
 
 
+class ToolMode(enum.StrEnum):
+    """Whether this turn may call tools, must not, or has to."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+
+
+class ToolConstraints(enum.StrEnum):
+    """How much of a call is enforced unasked: its framing and names, or nothing beside what is asked for."""
+
+    BASIC = "basic"
+    AUTOMATIC = "automatic"
+
+
+@attrs.frozen
+class ToolDeclaration:
+    """One tool: `parameters` is a JSON Schema as JSON text, whose order of members is part of its meaning.
+
+    A `strict` tool's arguments satisfy that schema; of any other it says only how values are read.
+    """
+
+    name: str
+    parameters: str = '{"type":"object","properties":{}}'
+    description: str = ""
+    strict: bool = False
+
+
+@attrs.frozen
+class ToolChoice:
+    """Which calls this turn may hold; `allowed_names` None means every declared tool, empty means none.
+
+    `parallel` false means at most one call.
+    """
+
+    mode: ToolMode = attrs.field(default=ToolMode.AUTO, converter=ToolMode)
+    allowed_names: tuple[str, ...] | None = None
+    parallel: bool = True
+    constraints: ToolConstraints = attrs.field(default=ToolConstraints.BASIC, converter=ToolConstraints)
+
+
+@attrs.frozen
+class ToolCall:
+    """A finished call: the tool's name and its arguments as the text of one JSON object."""
+
+    name: str
+    arguments_json: str
+
+
+class Role(enum.StrEnum):
+    """Who a message of a chat is from."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@attrs.frozen
+class Message:
+    """One message of a chat; `reasoning` and `tool_calls` belong to the assistant alone."""
+
+    role: Role = attrs.field(converter=Role)
+    content: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@attrs.frozen
+class PromptInput:
+    """What a prompt is made of: the messages of a chat with its tools, or raw text, or raw token ids.
+
+    `continue_final` goes on with the last message, which is the assistant's; else a new turn is begun, in
+    thinking or past it.
+    """
+
+    messages: tuple[Message, ...] = ()
+    tools: tuple[ToolDeclaration, ...] = ()
+    thinking: bool = True
+    continue_final: bool = False
+    text: str | None = None
+    token_ids: tuple[int, ...] | None = None
+
+
 @attrs.frozen
 class SamplingSettings:
     """The resolved numbers of one request's sampling law (contract 3).
@@ -188,6 +272,7 @@ class RequestOptions:
     max_tokens: int
     constraint: OutputConstraint | None = None
     sampling: SamplingSettings = SamplingSettings()
+    tool_choice: ToolChoice = ToolChoice()
 
 
 @attrs.frozen
