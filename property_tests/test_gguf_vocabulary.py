@@ -20,6 +20,8 @@ TEXTS = st.text(
 )
 SPECIALS = ("<|end|>", "<|image|>", "<|turn|>", "<think>")
 PREFIX = "tokenizer.ggml."
+END = METADATA[PREFIX + "eos_token_id"]
+SIZE = len(METADATA[PREFIX + "tokens"])
 
 
 def _ids(tokenizer, text):
@@ -43,14 +45,27 @@ def test_the_bytes_of_the_ids_of_a_text_are_the_text(cut, text):
 @given(text=TEXTS)
 @example("<|turn|>a <think>b<|end|>")
 def test_the_encoder_is_the_one_that_the_file_was_made_of(text):
+    """Its special tokens are spelled as text, the user's own token is read."""
     theirs = tokenizers.Tokenizer.from_str(made.byte_level_text())
+    theirs.encode_special_tokens = True
     assert _ids(gguf_tokenizer(METADATA, "tiny.gguf"), text) == _ids(theirs, text)
+
+
+def test_a_byte_without_a_token_is_the_unknown_token_never_nothing():
+    tokens = [token if token != "Ġ" else "zqz" for token in METADATA[PREFIX + "tokens"]]
+    merges = [merge for merge in METADATA[PREFIX + "merges"] if "Ġ" not in merge]
+    poor = METADATA | {PREFIX + "tokens": tokens, PREFIX + "merges": merges}
+    with pytest.raises(VocabularyFileError, match="1 bytes without a token, the least 0x20"):
+        gguf_tokenizer(poor, "tiny.gguf")
+    tokenizer = gguf_tokenizer(poor | {PREFIX + "unknown_token_id": END}, "tiny.gguf")
+    assert _ids(tokenizer, "a b") == [tokens.index("a"), END, tokens.index("b")]
 
 
 def test_digits_are_cut_one_by_one_where_the_file_says_so():
     metadata = METADATA | {
-        PREFIX + "tokens": ["1", "2", "Ġ", "12", "Ġ1"],
-        PREFIX + "token_type": [1] * 5,
+        PREFIX + "tokens": ["1", "2", "Ġ", "12", "Ġ1", "<?>"],
+        PREFIX + "token_type": [1, 1, 1, 1, 1, 2],
+        PREFIX + "unknown_token_id": 5,
         PREFIX + "merges": ["Ġ 1", "1 2"],
     }
     for cut, wanted in (("gpt-2", ["12", "Ġ1", "2"]), ("smollm", ["1", "2", "Ġ", "1", "2"])):
@@ -83,8 +98,6 @@ def test_unused_and_unknown_types_are_never_generated():
     assert set(vocabulary.ids_of(TokenClass.UNGENERABLE)) >= {5, 6}
 
 
-END = METADATA[PREFIX + "eos_token_id"]
-SIZE = len(METADATA[PREFIX + "tokens"])
 REFUSED = [
     ({"model": "llama"}, "model"),
     ({"tokens": []}, "token_type"),

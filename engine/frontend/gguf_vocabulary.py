@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import Location, VocabularyFileError
-from engine.frontend.token_decoders import byte_level
+from engine.frontend.token_decoders import BYTE_LEVEL, byte_level
 from engine.frontend.token_files import fault, library
 from engine.text.vocabulary import TokenClass, Vocabulary
 
@@ -54,9 +54,10 @@ def gguf_vocabulary(metadata: Metadata, file: str) -> Vocabulary:
 
 
 def gguf_tokenizer(metadata: Metadata, file: str) -> Any:
-    """The file's encoder and decoder, a `tokenizers.Tokenizer`; spelled control tokens are read as such.
+    """The file's encoder and decoder, a `tokenizers.Tokenizer`; a spelled control token is ordinary text.
 
-    Raises VocabularyFileError for what it does not encode exactly, MissingDependency without the library.
+    A byte without a token becomes the unknown token. Raises VocabularyFileError for what it does not encode
+    exactly, MissingDependency without the library.
     """
     tokens, types = _tokens(metadata, file)
     tokenizers = library("tokenizers")
@@ -66,9 +67,11 @@ def gguf_tokenizer(metadata: Metadata, file: str) -> Any:
     for key in ("add_bos_token", "add_eos_token"):
         if metadata.get(PREFIX + key):
             raise _fault(file, "tokens that are added to every text are not served", "True", "False", key)
+    unknown = _unknown(metadata, tokens, file)
     merges = [tuple(merge.split(" ")) for merge in metadata.get(PREFIX + "merges", ())]
     try:
-        model = tokenizers.models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges)
+        numbers = {token: i for i, token in enumerate(tokens)}
+        model = tokenizers.models.BPE(vocab=numbers, merges=merges, unk_token=unknown)
     except Exception as error:  # the library raises nothing narrower
         raise _fault(file, "the library cannot read the merges", str(error), "pairs", "merges") from None
     tokenizer = tokenizers.Tokenizer(model)
@@ -77,12 +80,8 @@ def gguf_tokenizer(metadata: Metadata, file: str) -> Any:
         digits = tokenizers.pre_tokenizers.Digits(individual_digits=True)
         cutter = tokenizers.pre_tokenizers.Sequence([digits, cutter])
     tokenizer.pre_tokenizer, tokenizer.decoder = cutter, tokenizers.decoders.ByteLevel()
-    added = [
-        tokenizers.AddedToken(tokens[i], special=kind == CONTROL, normalized=False)
-        for i, kind in enumerate(types)
-        if kind in (CONTROL, USER_DEFINED)
-    ]
-    tokenizer.add_tokens(added)
+    whole = [tokens[i] for i, kind in enumerate(types) if kind == USER_DEFINED]
+    tokenizer.add_tokens([tokenizers.AddedToken(token, normalized=False) for token in whole])
     return tokenizer
 
 
@@ -104,6 +103,16 @@ def _tokens(metadata: Metadata, file: str) -> tuple[Sequence[str], Sequence[int]
             allowed = ", ".join(map(str, CLASSES))
             raise _fault(file, "this type of token is not served", f"{kind} at {i}", allowed, "token_type")
     return tokens, types
+
+
+def _unknown(metadata: Metadata, tokens: Sequence[str], file: str) -> str | None:
+    """The token of bytes that have none of their own; without such bytes there may be none."""
+    named = _named(metadata, ("unknown_token_id",), len(tokens), file)
+    missing = BYTE_LEVEL.keys() - set(tokens)
+    if missing and not named:
+        found = f"{len(missing)} bytes without a token, the least {min(BYTE_LEVEL[m] for m in missing):#04x}"
+        raise _fault(file, "texts would lose bytes", found, "an unknown token", "unknown_token_id")
+    return tokens[named[0]] if named else None
 
 
 def _data(token_id: int, spelling: str, kind: int, file: str) -> bytes:

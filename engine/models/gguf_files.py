@@ -3,6 +3,7 @@
 A tensor's shape is that of other formats, [out, in]; the file has it the other way round.
 """
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,20 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Open a file; tensors stay on disk. Raises InvalidCheckpoint (none, damaged) and MissingDependency."""
-    gguf = _gguf()
+    """Open a file; tensors stay on disk. Raises InvalidCheckpoint (none, damaged) and MissingDependency.
+
+    The newest one is kept, unless it changed: texts and weights are asked for apart, and the library reads
+    a large vocabulary for seconds.
+    """
     if not path.is_file():
         raise invalid_checkpoint("there is no such GGUF file", found=path.name)
+    found = path.stat()
+    return _read(path.resolve(), found.st_mtime_ns, found.st_size)
+
+
+@functools.lru_cache(maxsize=1)
+def _read(path: Path, modified: int, num_bytes: int) -> GgufFile:
+    gguf = _gguf()
     try:
         reader = gguf.GGUFReader(path)
         metadata = {name: field.contents() for name, field in reader.fields.items()}
