@@ -1,0 +1,145 @@
+"""The phases of an output, one rule for matcher, window and decoder (PHASE-1 to PHASE-7).
+
+Reasoning ends at the THINK_CLOSE id and nowhere else; until then every token is open but a completion id. Then
+stands SEPARATOR, as bytes, whose end a token may share with the beginning of the content. An output that
+starts past reasoning is content from its first byte. Positions are values: walking one changes nothing.
+"""
+
+import enum
+from collections.abc import Callable, Sequence
+
+import attrs
+import numpy as np
+
+from engine.errors import ErrorKind, RequestError
+from engine.frontend.framing import REASONING_END, SEPARATOR, THINK_CLOSE, OutputIds
+from engine.text.vocabulary import TokenClass, Vocabulary
+from engine.text.window import PhaseRule
+
+SEPARATOR_BYTES = SEPARATOR.encode()
+BUDGET_SENTENCE = "The time for thinking is over, so the answer follows from what is known."
+FORCED_CLOSE = f"\n\n{BUDGET_SENTENCE}{REASONING_END}"  # stands before the close id when the budget is spent
+
+
+class Phase(enum.StrEnum):
+    """What the next byte of an output belongs to."""
+
+    REASONING = "reasoning"
+    SEPARATOR = "separator"
+    CONTENT = "content"
+
+
+@attrs.frozen
+class Position:
+    """A place in an output: its phase, and how many bytes of the separator have been seen."""
+
+    phase: Phase
+    num_seen: int = 0
+
+    @classmethod
+    def start(cls, thinking: bool) -> "Position":
+        """The place before the first token of an output."""
+        return IN_REASONING if thinking else IN_CONTENT
+
+    def step(self, token_id: int, data: bytes, think_close: int | None) -> tuple["Position", bytes]:
+        """The place behind a token, and the token's bytes that belong to the reasoning or the content there.
+
+        `data` is empty for a token that stands for no text. Bytes of a separator that is not one are lost:
+        no grammar lets them through.
+        """
+        if self.phase is Phase.CONTENT:
+            return self, data
+        if self.phase is Phase.REASONING:
+            return (BEHIND_CLOSE, b"") if token_id == think_close else (self, data)
+        due = len(SEPARATOR_BYTES) - self.num_seen
+        if len(data) < due:
+            return attrs.evolve(self, num_seen=self.num_seen + len(data)), b""
+        return IN_CONTENT, data[due:]
+
+
+IN_REASONING, IN_CONTENT = Position(Phase.REASONING), Position(Phase.CONTENT)
+BEHIND_CLOSE = Position(Phase.SEPARATOR)
+
+
+@attrs.frozen(eq=False)
+class Reasoning:
+    """The token-level rule of reasoning in one vocabulary: what is open in it, and what ends it.
+
+    Shared by all sessions; it has no state.
+    """
+
+    think_close: int
+    vocab_size: int
+    _open_ids: frozenset[int]
+    _words: np.ndarray
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> "Reasoning":
+        """The rule of a vocabulary. Raises RequestError where it has no id that ends reasoning."""
+        close = OutputIds.of(vocabulary).think_close
+        if close is None:
+            raise RequestError(
+                ErrorKind.INVALID_REQUEST,
+                "the model has no token that ends thinking",
+                found=f"the vocabulary {vocabulary.name}",
+                allowed=f"a control token {THINK_CLOSE}, or a request without thinking",
+                source="request",
+            )
+        generable = (*vocabulary.ids_of(TokenClass.TEXT), *vocabulary.ids_of(TokenClass.CONTROL))
+        bits = np.zeros(vocabulary.num_words * 32, dtype=np.uint8)
+        bits[list(generable)] = 1
+        words = np.packbits(bits, bitorder="little").view(np.int32)
+        return cls(close, vocabulary.size, frozenset(generable), words)
+
+    def allows(self, token_id: int) -> bool:
+        """Whether reasoning takes this token, the one that ends it included."""
+        return token_id in self._open_ids
+
+    def fill(self, words: np.ndarray) -> None:
+        """Write the legal set of reasoning into a packed int32 row of shape (words,)."""
+        words[:] = self._words
+
+    def find_start(self, token_ids: Sequence[int]) -> int:
+        """The index behind the first token that ends reasoning, len + 1 where none does.
+
+        Reasoning never opens again, so what follows a first close can only be content or illegal (WIN-5).
+        """
+        for index, token_id in enumerate(token_ids):
+            if token_id == self.think_close:
+                return index + 1
+        return len(token_ids) + 1
+
+
+@attrs.define
+class ReasoningPhase(PhaseRule):
+    """The phase rule of one session's window: the shared rule, and whether content has begun for good."""
+
+    rule: Reasoning
+    begun: bool = False
+
+    def find_start(self, token_ids: Sequence[int]) -> int:
+        """0 once content has begun, without looking at the window (WIN-4, WIN-25)."""
+        return 0 if self.begun else self.rule.find_start(token_ids)
+
+    def allows(self, token_id: int) -> bool:
+        """Whether reasoning takes this token."""
+        return self.rule.allows(token_id)
+
+    def fill(self, words: np.ndarray) -> None:
+        """Write the legal set of reasoning."""
+        self.rule.fill(words)
+
+    def begin_content(self) -> None:
+        """The close was committed."""
+        self.begun = True
+
+
+def forced_close(
+    rule: Reasoning, encode: Callable[[str], Sequence[int]], *, text: str = FORCED_CLOSE
+) -> tuple[int, ...]:
+    """The tokens that end reasoning when its budget is spent: fixed text, the close id, the separator.
+
+    They are appended at a commit boundary, through a preview of the matcher that covers all of them, without
+    a sampler or a coin (PHASE-9 to PHASE-11). `encode` gives the ordinary tokens of a text.
+    """
+    return (*encode(text), rule.think_close, *encode(SEPARATOR))
