@@ -136,6 +136,15 @@ def test_values_are_in_memory_of_their_own(tmp_path):
     assert torch.equal(again.norm.weight, llama_of(BASE).norm.weight)
 
 
+def test_a_file_that_changed_is_read_anew(tmp_path):
+    path = _written(tmp_path, llama_of(BASE))
+    first = read_gguf(path)
+    assert read_gguf(path) is first
+    path.unlink()
+    second = read_gguf(_written(tmp_path, llama_of(BASE, seed=9)))
+    assert torch.equal(load_llama_gguf(second).norm.weight, llama_of(BASE, seed=9).norm.weight)
+
+
 # --- what does not fit ----------------------------------------------------------------------------------
 
 
