@@ -2,7 +2,8 @@
 
 Text tensors stand under "model.language_model." (composite), "model." (text-only) or "language_model.model.";
 the head beside them at the root, absent where it is tied; MTP tensors under "mtp." at the root whatever the
-text's prefix. Vision tensors are passed over. Everything else must fit (`checkpoint`).
+text's prefix. Vision tensors are passed over. Everything else must fit (`checkpoint`). DFlash and DFlash2
+drafters have directories of their own, their tensors without a prefix.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,9 @@ from pathlib import Path
 import torch
 
 from engine.models.checkpoint import load_into, read_config_file, read_headers, write_files
+from engine.models.dflash import DFlash
+from engine.models.dflash2 import DFlash2
+from engine.models.dflash_config import DFlashConfig
 from engine.models.qwen3_5.config import Layout, Qwen35Config
 from engine.models.qwen3_5.mtp import Mtp
 from engine.models.qwen3_5.target import Target
@@ -52,6 +56,22 @@ def load_mtp(directory: Path, dtype: torch.dtype = torch.float32, device: torch.
     wanted = {f"mtp.{name}": name for name in mtp.state_dict()}
     offered = {name: entry for name, entry in read_headers(directory).items() if name.startswith("mtp.")}
     return load_into(mtp, wanted, offered, dtype, device)
+
+
+def load_drafter(
+    directory: Path, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+) -> DFlash | DFlash2:
+    """Load the drafter that a directory's `architectures` name. Raises as `load_target` does."""
+    config = DFlashConfig.from_json(read_config_file(directory))
+    with torch.device("meta"):
+        drafter = DFlash2(config) if config.is_dflash2 else DFlash(config)
+    wanted = {name: name for name in drafter.state_dict()}
+    return load_into(drafter, wanted, read_headers(directory), dtype, device)
+
+
+def save_drafter(directory: Path, drafter: DFlash, *, dtype: torch.dtype = torch.float32) -> None:
+    """Write a drafter's `config.json` and weights file. Raises MissingDependency, InvalidModelConfig."""
+    write_files(directory, drafter.config.to_json(), drafter.state_dict(), dtype)
 
 
 def save(
