@@ -2,7 +2,7 @@
 
 Bytes are what an id adds to the output, never a display of it: no replacement character, no leading space
 stripped, a byte-fallback piece is its byte, and the metaspace is a space. A token whose bytes the file does
-not tell is an error. Libraries of the extra `vocab` read the files; a rank file is lines of `base64 number`,
+not tell is an error. Libraries read the files; a rank file is lines of `base64 number`,
 read here because tiktoken's own reader keeps a copy by path and answers from it when the file has changed.
 """
 
@@ -22,7 +22,10 @@ from engine.errors import NOWHERE, ErrorKind, Location, MissingDependency, Vocab
 from engine.frontend.token_decoders import Decoder, decoder_of, piece_bytes
 from engine.text.vocabulary import TokenClass
 
-INSTALL = "pip install 'counterproof[vocab]'"
+INSTALL = {
+    "tokenizers": "pip install tokenizers",  # a base dependency: only a bare machine lacks it
+    "sentencepiece": "pip install 'counterproof[vocab]'",
+}
 SENTENCEPIECE_SPACE = "▁"
 MODELS = ("BPE", "Unigram")
 
@@ -78,7 +81,7 @@ def library(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError:
-        raise MissingDependency(name, INSTALL) from None
+        raise MissingDependency(name, INSTALL[name]) from None
 
 
 def read_tokenizer_file(path: Path) -> TokenFile:
