@@ -20,15 +20,19 @@ from engine.text.rules import (
     chars,
     components,
     features,
+    fold,
     literal,
     negated,
+    productive_rules,
     references,
     repeat,
     seq,
     split_long,
+    tidy_productive_rules,
     to_regular,
     trim,
     walk,
+    without_dead_parts,
 )
 from property_tests.ir_words import expr_words, words
 
@@ -87,6 +91,43 @@ def test_trim_again_changes_nothing(grammar):
     except EmptyLanguage:
         return
     assert trim(trimmed) == trimmed
+
+
+def tidy(node, parts):
+    if isinstance(node, Seq):
+        return seq(parts)
+    if isinstance(node, Alt):
+        return alt(parts)
+    if isinstance(node, Repeat):
+        return repeat(parts[0], node.min, node.max)
+    return NOTHING if node == Chars(()) else node
+
+
+@given(grammars)
+@pytest.mark.clause("GBNF-7", "EMPTY-5")
+def test_dead_parts_of_tidy_rules_are_found_and_dropped(grammar):
+    rules = {name: fold(expr, tidy) for name, expr in grammar.rules.items()}
+    tidied = Grammar(rules, "root")
+    productive = tidy_productive_rules(tidied)
+    assert productive == productive_rules(tidied)
+    if "root" not in productive:
+        return
+    kept = without_dead_parts(tidied, productive)
+    assert words(kept, ALPHABET, MAX_LEN) == words(tidied, ALPHABET, MAX_LEN)
+    assert all(name in productive for name in kept.rules)
+    assert {name for expr in kept.rules.values() for name in references(expr)} <= kept.rules.keys()
+    assert not any(node == NOTHING for expr in kept.rules.values() for node in walk(expr))
+
+
+def test_rules_in_a_bad_order_are_worked_through_all_the_same():
+    """Each round shows one rule more, whichever way it goes."""
+    names = [f"r{i}" for i in range(60)]
+    order = [name for pair in zip(names[:30], names[:29:-1], strict=True) for name in pair]
+    after = dict(itertools.pairwise(order[::2] + order[1::2]))
+    rules = {name: seq([A, Ref(after[name])]) if name in after else A for name in order}
+    assert tidy_productive_rules(Grammar(rules, order[0])) == set(order)
+    dead = Grammar({**rules, order[-1]: seq([A, Ref(order[-1])])}, order[0])
+    assert tidy_productive_rules(dead) == productive_rules(dead)
 
 
 @given(grammars)

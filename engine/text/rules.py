@@ -50,7 +50,6 @@ __all__ = [
     "Repeat",
     "Seq",
     "Token",
-    "all_rules_derive_something",
     "alt",
     "chars",
     "children",
@@ -68,10 +67,14 @@ __all__ = [
     "rules_where",
     "seq",
     "split_long",
+    "tidy_productive_rules",
     "to_regular",
     "trim",
     "walk",
+    "without_dead_parts",
 ]
+
+MOST_ROUNDS = 16  # over the rules of a grammar, before all of it is worked through in order
 
 
 def rules_where(grammar: Grammar, leaf: Callable[[Expr], bool]) -> frozenset[str]:
@@ -121,24 +124,60 @@ def productive_rules(grammar: Grammar) -> frozenset[str]:
     return rules_where(grammar, _leaf_is_productive)
 
 
-def all_rules_derive_something(grammar: Grammar, rounds: int = 6) -> bool:
-    """Whether it is shown in a few rounds that every part derives a string: a quick look before trimming.
+def tidy_productive_rules(grammar: Grammar) -> frozenset[str]:
+    """The productive rules of a grammar that is made of tidy nodes: the same answer, mostly in few steps.
 
-    The grammar is made of tidy nodes. Rounds go forwards and backwards over the rules; False may mean that
-    more of them are needed.
+    Rounds go forwards and backwards over the rules that are left, until one shows nothing new.
     """
     shown: set[str] = set()
     left = list(grammar.rules)
-    for _ in range(rounds):
-        left = [name for name in left if not _is_shown(grammar.rules[name], shown, name)]
-        if not left:
-            return True
-        left.reverse()
-    return False
+    for _ in range(MOST_ROUNDS):
+        before = len(shown)
+        for name in left:
+            if _is_shown(grammar.rules[name], shown):
+                shown.add(name)
+        if len(shown) in (before, len(grammar.rules)):
+            return frozenset(shown)
+        left = [name for name in reversed(left) if name not in shown]
+    return productive_rules(grammar)
 
 
-def _is_shown(expr: Expr, shown: set[str], name: str) -> bool:
-    """Whether an expression derives a string if the shown rules do; then its rule is shown as well."""
+def without_dead_parts(grammar: Grammar, productive: frozenset[str]) -> Grammar:
+    """The rules that are reached from a productive root, without alternatives that derive nothing.
+
+    Rules in which nothing is dead stay as they are: most do.
+    """
+    rules: dict[str, Expr] = {}
+    waiting = [grammar.root]
+    while waiting:
+        name = waiting.pop()
+        if name in rules:
+            continue
+        rules[name] = expr = grammar.rules[name]
+        nodes = list(walk(expr))
+        if any(node == NOTHING or (type(node) is Ref and node.name not in productive) for node in nodes):
+            rules[name] = expr = fold(expr, lambda node, parts: _living(node, parts, productive))
+            nodes = list(walk(expr))
+        waiting += [node.name for node in reversed(nodes) if type(node) is Ref]
+    return Grammar(rules, grammar.root)
+
+
+def _living(node: Expr, parts: list[Expr], productive: frozenset[str]) -> Expr:
+    """A node made of what is left of its parts."""
+    match node:
+        case Ref():
+            return node if node.name in productive else NOTHING
+        case Seq():
+            return seq(parts)
+        case Alt():
+            return alt([part for part in parts if part != NOTHING])
+        case Repeat():
+            return repeat(parts[0], node.min, node.max)
+    return node
+
+
+def _is_shown(expr: Expr, shown: set[str]) -> bool:
+    """Whether an expression derives a string if the shown rules do."""
     waiting = [expr]
     while waiting:
         node = waiting.pop()
@@ -149,11 +188,10 @@ def _is_shown(expr: Expr, shown: set[str], name: str) -> bool:
         elif kind is Seq:
             waiting += node.items  # type: ignore[union-attr]
         elif kind is Alt:
-            if not any(_is_shown(item, shown, "") for item in node.items):  # type: ignore[union-attr]
+            if not any(_is_shown(item, shown) for item in node.items):  # type: ignore[union-attr]
                 return False
         elif kind is Repeat and node.min:  # type: ignore[union-attr]
             waiting.append(node.body)  # type: ignore[union-attr]
-    shown.add(name)
     return True
 
 

@@ -63,5 +63,4 @@ def grammar_of(source: Parsed, vocabulary: Vocabulary) -> SourceGrammar:
         lowered = object_grammar(constraint.options)
     else:
         lowered = lowered_schema(source.schema, constraint.options)
-    grammar = lowered.grammar if lowered.is_trimmed else trim(lowered.grammar, kind=kind)
-    return SourceGrammar(grammar, lowered.has_free_names)
+    return SourceGrammar(lowered.grammar, lowered.has_free_names)

@@ -14,7 +14,7 @@ from engine.errors import EmptyLanguage, ErrorKind
 from engine.request import JsonOptions
 from engine.text.expr import NOTHING, Expr, Grammar, Lexeme, Ref, alt, literal, seq
 from engine.text.limits import check_limit
-from engine.text.rules import all_rules_derive_something, productive_rules
+from engine.text.rules import tidy_productive_rules, without_dead_parts
 from engine.text.schema.lower import arrays, objects
 from engine.text.schema.lower.layout import Layout, spellings
 from engine.text.schema.nodes import UNSUPPORTED
@@ -34,11 +34,10 @@ ROOT = "root"
 
 @attrs.frozen
 class Lowered:
-    """A grammar, and whether some object in it takes names that are not listed."""
+    """A trimmed grammar, and whether some object in it takes names that are not listed."""
 
     grammar: Grammar
     has_free_names: bool
-    is_trimmed: bool  # every part of it is needed by some string already
 
 
 class Lowerer:
@@ -62,11 +61,12 @@ class Lowerer:
             check_limit("schema_rules", len(self.rules), UNSUPPORTED)
             self.rules[name] = alt([*self._scalars(node, expansion), *self._structures(expansion)])
         grammar = Grammar(self.rules, ROOT)
-        if all_rules_derive_something(grammar):
-            return Lowered(grammar, self.has_free_names, is_trimmed=True)
-        if ROOT not in productive_rules(grammar):
-            raise self._contradiction(root)
-        return Lowered(grammar, self.has_free_names, is_trimmed=False)
+        productive = tidy_productive_rules(grammar)
+        if ROOT not in productive:
+            raise self._contradiction(root, productive)
+        if len(productive) < len(grammar.rules):
+            grammar = without_dead_parts(grammar, productive)
+        return Lowered(grammar, self.has_free_names)
 
     def value(self, node: Node) -> Expr:
         """The language of a node: a rule that is written later, or a lexeme at once."""
@@ -115,9 +115,8 @@ class Lowerer:
             if isinstance(value, Number):
                 yield alt([literal(text) for text in spellings(value)])
 
-    def _contradiction(self, root: Node) -> EmptyLanguage:
+    def _contradiction(self, root: Node, productive: frozenset[str]) -> EmptyLanguage:
         """The fault of an empty language, at the innermost single node that nothing can satisfy."""
-        productive = productive_rules(Grammar(self.rules, ROOT))
         node, seen = root, {root}
         while True:
             following = [n for n in self._needed(node) if self._is_dead(n, productive) and n not in seen]
