@@ -193,6 +193,14 @@ class ToolCall:
     arguments_json: str
 
 
+class Branch(enum.StrEnum):
+    """What an output has turned out to be, by its committed tokens."""
+
+    UNDECIDED = "undecided"
+    CONTENT = "content"
+    TOOLS = "tools"
+
+
 class Role(enum.StrEnum):
     """Who a message of a chat is from."""
 

@@ -1,13 +1,14 @@
 """The marks of the Qwen output language, one place for template, grammar, decoder and reader (models 7.3).
 
-THINK_*, TOOL_*, RESULT_* and TURN_* are ids of the vocabulary, never recognised by their spelling; all else is
-text. One call is TOOL_OPEN, `<function=NAME>` on a line, for each argument the lines `<parameter=KEY>`, VALUE
-and `</parameter>`, then the line `</function>` and TOOL_CLOSE. The next call follows one line feed later.
+THINK_*, TOOL_*, RESULT_* and TURN_* are ids of the vocabulary, never recognised by their spelling; all else
+is text. One call is TOOL_OPEN, `<function=NAME>` on a line, for each argument the lines `<parameter=KEY>`,
+VALUE and `</parameter>`, then the line `</function>` and TOOL_CLOSE. The next call follows after a line feed.
 """
 
 import attrs
 
-from engine.text.vocabulary import TokenClass, Vocabulary
+from engine.errors import RequestError
+from engine.text.vocabulary import Vocabulary
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 TOOL_OPEN, TOOL_CLOSE = "<tool_call>", "</tool_call>"
@@ -39,5 +40,11 @@ class OutputIds:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "OutputIds":
         """Look the control tokens of a vocabulary up by their spelling."""
-        known = {vocabulary.token_bytes[i]: i for i in vocabulary.ids_of(TokenClass.CONTROL)}
-        return cls(*(known.get(mark.encode()) for mark in (THINK_CLOSE, TOOL_OPEN, TOOL_CLOSE)))
+        return cls(*(_control_id(vocabulary, mark) for mark in (THINK_CLOSE, TOOL_OPEN, TOOL_CLOSE)))
+
+
+def _control_id(vocabulary: Vocabulary, spelling: str) -> int | None:
+    try:
+        return vocabulary.control_id(spelling)
+    except RequestError:
+        return None
