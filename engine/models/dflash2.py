@@ -1,9 +1,9 @@
 """DFlash2: DFlash with short convolutions around every sublayer, and a selector that walks its candidates.
 
-The convolution is depthwise and causal inside the block: tap t of channel c at row i is
-`base[side, t, c] + D_i[side, t, group of c]`, times row i - t of the same block. D comes from the normed
-input of the sublayer, for both of its sides. Context keys and values take no part in it. The selector
-scores a candidate after a token by its logit plus a product of two small codes with the hidden.
+The convolution is depthwise and causal inside the block: tap t of channel c at row i is `base[side, t, c] +
+D_i[side, t, group of c]`, times row i - t of the same block. D comes from the normed input of the sublayer,
+for both of its sides. Context keys and values take no part in it. The selector scores a candidate after a
+token by its logit plus a product of two small codes with the hidden.
 """
 
 from collections.abc import Sequence

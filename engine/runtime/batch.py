@@ -114,6 +114,11 @@ class TargetModel(Protocol):
         """Most tokens of a history, None without a bound."""
         ...
 
+    @property
+    def room(self) -> int | None:
+        """Positions that a pass may read, `max_context` and a window more; None without state."""
+        ...
+
     def forward(self, batch: Batch, drafts: Drafts) -> TargetPass:
         """Run [anchor, d1..dk] of every row; ids out of range and columns past a row's drafts are padding."""
         ...

@@ -45,10 +45,14 @@ class CapacityPlan:
 
     def lines(self) -> list[str]:
         """Return the plan as text, a line per item."""
-        head = f"{self.num_lanes} lanes of {self.max_context} tokens, at most {self.num_drafts} drafts a round"
+        head = (
+            f"{self.num_lanes} lanes of {self.max_context} tokens, at most {self.num_drafts} drafts a round"
+        )
         where = {True: "device", False: "host"}
         parts = [f"  {i.name:<28}{i.num_bytes / MIB:>10.2f} MiB  {where[i.on_device]}" for i in self.items]
-        total = f"  {'in all':<28}{self.device_bytes / MIB:>10.2f} MiB  device, {self.host_bytes / MIB:.2f} host"
+        total = (
+            f"  {'in all':<28}{self.device_bytes / MIB:>10.2f} MiB  device, {self.host_bytes / MIB:.2f} host"
+        )
         return [head, *parts, total]
 
     def require(self, limit: int | None) -> None:

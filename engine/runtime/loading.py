@@ -1,7 +1,8 @@
-"""A model directory made into a program: target, drafter, lanes and the plan of what they hold.
+"""A model's files made into a program: target, drafter, lanes and the plan of what they hold.
 
-The directory holds a checkpoint in a published layout; MTP tensors stand in the same files, DFlash and DFlash2
-drafters in the directories of these names beside them.
+A directory holds a checkpoint in a published layout; MTP tensors stand in the same files, DFlash and DFlash2
+drafters in the directories of these names beside them. They are made for Qwen3.5 targets alone; copied drafts
+go with every architecture.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,9 @@ from engine.models.dflash import DFlash
 from engine.models.ngram import PromptLookup
 from engine.models.qwen3_5.attention import AttentionShape, KeyValues
 from engine.models.qwen3_5.target import Target, TargetState
-from engine.models.weights import load_drafter, load_mtp, load_target
-from engine.ops import OpSet, get_ops
+from engine.models.text_model import TextModel, load_text_model
+from engine.models.weights import load_drafter, load_mtp
+from engine.ops import OpSet, ops_for
 from engine.runtime.batch import Drafter
 from engine.runtime.capacity import CapacityPlan, Item, mask_bytes, module_bytes, tensor_bytes
 from engine.runtime.drafters.dflash import DFlashDrafter
@@ -24,7 +26,7 @@ from engine.runtime.drafters.dflash2 import DFlash2Drafter
 from engine.runtime.drafters.mtp import MtpDrafter
 from engine.runtime.drafters.ngram import NgramDrafter
 from engine.runtime.drafters.ordinary import OrdinaryDrafter
-from engine.runtime.launch import Launcher
+from engine.runtime.launch import EagerLauncher, Launcher
 from engine.runtime.program import TwoPhaseProgram
 from engine.runtime.resident import ResidentTarget
 from engine.text.vocabulary import Vocabulary
@@ -45,8 +47,8 @@ class ProgramOptions:
     candidate_cap: int | None = 20
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
-    ops: OpSet = attrs.field(factory=lambda: get_ops("torch"))
-    lookup: PromptLookup = PromptLookup()
+    ops: OpSet | None = None
+    lookup: PromptLookup = attrs.field(factory=PromptLookup)
     memory_limit: int | None = None
     launcher: Launcher | None = None
 
@@ -63,22 +65,25 @@ class _Parts:
 
 
 def load_program(
-    directory: Path, vocabulary: Vocabulary, options: ProgramOptions
+    path: Path, vocabulary: Vocabulary, options: ProgramOptions
 ) -> tuple[TwoPhaseProgram, CapacityPlan]:
-    """Load a directory's target and the drafter that `options.spec` names; returns the program and its plan.
+    """Load a target and the drafter that `options.spec` names; returns the program and its plan.
 
     Raises RequestError: an unknown drafter, numbers out of range, a plan over the limit; InvalidCheckpoint.
     """
-    target = load_target(directory, options.dtype, options.device)
-    return build_program(target, _drafter_parts(directory, target, vocabulary, options), vocabulary, options)
+    target = load_text_model(path, options.dtype, options.device)
+    return build_program(target, _drafter_parts(path, target, vocabulary, options), vocabulary, options)
 
 
 def build_program(
-    target: Target, parts: _Parts, vocabulary: Vocabulary, options: ProgramOptions
+    target: TextModel, parts: _Parts, vocabulary: Vocabulary, options: ProgramOptions
 ) -> tuple[TwoPhaseProgram, CapacityPlan]:
     """Allocate lanes and masks around loaded weights."""
     max_context = _in_range(
-        "max_context", options.max_context or min(target.config.max_context, 4096), 2, target.config.max_context
+        "max_context",
+        options.max_context or min(target.config.max_context, 4096),
+        2,
+        target.config.max_context,
     )
     num_lanes = _in_range("num_lanes", options.num_lanes, 1, 1 << 16)
     room = max_context + parts.num_drafts + 1  # a window may stand at the very end
@@ -102,7 +107,9 @@ def build_program(
             Item("target weights", module_bytes(target)),
             Item("drafter weights", parts.weight_bytes),
             Item("keys, values, states", tensor_bytes(state("meta").tensors())),
-            Item("drafter's context", tensor_bytes(t for cache in planned for t in (cache.keys, cache.values))),
+            Item(
+                "drafter's context", tensor_bytes(t for cache in planned for t in (cache.keys, cache.values))
+            ),
             Item("masks", 0 if options.device == "cpu" else masks),
             Item("masks on the host", masks, on_device=False),
         ),
@@ -114,31 +121,32 @@ def build_program(
     program = TwoPhaseProgram(
         resident,
         parts.make(caches(options.device)),
-        options.ops,
+        options.ops or ops_for(options.device),
         vocab_size=vocabulary.size,
         eos_ids=frozenset(vocabulary.eos_ids),
         num_lanes=num_lanes,
         candidate_cap=options.candidate_cap,
-        launcher=options.launcher,
-        device=options.device,
+        launcher=options.launcher or EagerLauncher(options.device),
     )
     return program, plan
 
 
 def _drafter_parts(
-    directory: Path, target: Target, vocabulary: Vocabulary, options: ProgramOptions
+    directory: Path, target: TextModel, vocabulary: Vocabulary, options: ProgramOptions
 ) -> _Parts:
     if options.spec == "none":
         return _Parts(0)
     if options.spec == "ngram":
         num_drafts = _num_drafts(options, DEFAULT_DRAFTS["ngram"], MOST_DRAFTS)
         return _Parts(num_drafts, make=lambda caches: NgramDrafter(options.lookup, num_drafts))
+    if options.spec not in SPECS:
+        raise _refused("spec", options.spec, ", ".join(SPECS))
+    if not isinstance(target, Target):
+        raise _refused("spec", options.spec, "none, ngram: there is no other drafter for this architecture")
     if options.spec == "mtp":
         return mtp_parts(directory, target, vocabulary, options)
-    if options.spec in ("dflash", "dflash2"):
-        drafter = load_drafter(directory / options.spec, options.dtype, options.device)
-        return block_parts(drafter, target, vocabulary, options)
-    raise _refused("spec", options.spec, ", ".join(SPECS))
+    drafter = load_drafter(directory / options.spec, options.dtype, options.device)
+    return block_parts(drafter, target, vocabulary, options)
 
 
 def mtp_parts(directory: Path, target: Target, vocabulary: Vocabulary, options: ProgramOptions) -> _Parts:

@@ -43,11 +43,30 @@ class Forward:
 
 @attrs.frozen(eq=False)
 class Finished:
-    """The second phase's products: what the round emits, each column's status, the drafts to keep."""
+    """The second phase's products in one table, so that they come back to the host in one transfer.
 
-    outcome: RoundOutcome
-    status: Int64[Tensor, " rows"]
-    kept: Drafts | None
+    A row: ids, counts emitted and accepted, status and refuser, each column's status, drafts to keep.
+    """
+
+    table: Int64[Tensor, "batch packed"]
+
+    @classmethod
+    def pack(cls, outcome: RoundOutcome, status: Int64[Tensor, " rows"], kept: Drafts | None) -> "Finished":
+        """Join what the round emits, the columns' statuses and the drafts to keep."""
+        numbers = (outcome.num_emitted, outcome.num_accepted, outcome.status, outcome.rejected_by)
+        parts = [outcome.token_ids, torch.stack(numbers, dim=1), status.view(len(outcome.status), -1)]
+        if kept is not None:
+            parts += [kept.extents[:, None], kept.token_ids]
+        return cls(torch.cat(parts, dim=1))
+
+    def unpack(self, num_columns: int) -> tuple[RoundOutcome, Int64[Tensor, " rows"], Drafts | None]:
+        """Return on the host what was joined."""
+        table = self.table.cpu()
+        ids, numbers, status, extents, kept = table.tensor_split(
+            [num_columns, num_columns + 4, 2 * num_columns + 4, 2 * num_columns + 5], dim=1
+        )
+        outcome = RoundOutcome(ids, *numbers.unbind(dim=1))
+        return outcome, status.flatten(), Drafts(kept, extents[:, 0]) if extents.shape[1] else None
 
 
 @attrs.frozen(eq=False)
@@ -73,18 +92,18 @@ class TwoPhaseProgram:
         num_lanes: int,
         candidate_cap: int | None = 20,
         launcher: Launcher | None = None,
-        device: torch.device | str = "cpu",
     ) -> None:
         if num_lanes < 1 or (candidate_cap is not None and candidate_cap < 1):
             raise ValueError(f"{num_lanes=} and {candidate_cap=} must be at least 1")
         self._target, self._drafter, self._ops = target, drafter, ops
-        self._vocab_size, self._device = vocab_size, device
-        self._judge = Judge(ops, vocab_size, candidate_cap, torch.tensor(sorted(eos_ids), device=device))
+        self._vocab_size = vocab_size
         self._launcher = launcher or EagerLauncher()
+        device = self._launcher.device
+        self._judge = Judge(ops, vocab_size, candidate_cap, torch.tensor(sorted(eos_ids), device=device))
         self._lanes = Lanes(num_lanes, vocab_size)
         num_rows = num_lanes * (drafter.num_drafts + 1)
         self._bitmask = torch.zeros(
-            (num_rows, words_for(vocab_size)), dtype=torch.int32, pin_memory=str(device) != "cpu"
+            (num_rows, words_for(vocab_size)), dtype=torch.int32, pin_memory=device.type != "cpu"
         )
         self._bitmask_view = self._bitmask.numpy()  # the same memory: slicing it costs a tenth
         self._pending: PendingBatch | None = None
@@ -144,11 +163,15 @@ class TwoPhaseProgram:
         kept, end = None, len(lane.history) - 1
         for start in range(0, end, PREFILL_COLUMNS):
             stop = min(start + PREFILL_COLUMNS, end)
-            rows = Rows((lane,), self._tensor([lane.slot]), self._tensor([start]), stop)
-            passed = self._target.extend(rows, self._tensor([lane.history[start:stop]]))
-            next_ids = self._tensor([lane.history[start + 1 : stop + 1]])
-            kept = self._drafter.follow(rows, passed, next_ids, self._tensor([stop - start]))
+            rows = Rows((lane,), torch.tensor([lane.slot]), torch.tensor([start]), stop)
+            ids = torch.tensor([lane.history[start : stop + 1]])
+            kept = self._launcher.run(None, self._extend_phase, rows, ids)
         return kept
+
+    def _extend_phase(self, rows: Rows, ids: Int64[Tensor, "1 columns_and_next"]) -> Drafts | None:
+        passed = self._target.extend(rows, ids[:, :-1])
+        counts = torch.full_like(rows.starts, ids.shape[1] - 1)
+        return self._drafter.follow(rows, passed, ids[:, 1:], counts)
 
     # --- one round ------------------------------------------------------------------------------------
 
@@ -167,9 +190,9 @@ class TwoPhaseProgram:
         for result, count in zip(pending.rows, num_committed, strict=True):
             if not 0 <= count <= len(result.tokens):
                 raise IntegrityError(f"{count} of {len(result.tokens)} tokens cannot be committed")
-        counts = self._tensor(list(num_committed))
         assert self._uncommitted is not None
-        self._target.commit(*self._uncommitted, counts)
+        counts = torch.tensor(list(num_committed), dtype=torch.int64)
+        self._launcher.run(None, self._target.commit, *self._uncommitted, counts)
         for i, count in enumerate(num_committed):
             if count:
                 tokens = pending.rows[i].tokens
@@ -196,8 +219,9 @@ class TwoPhaseProgram:
         finished = self._launcher.run(
             ("finish", *key, last, consumers.route), self._finish_phase, batch, forward, consumers, last
         )
-        results = read_results(finished.outcome, finished.status, drafts, window, self._vocab_size)
-        kept = ((),) * len(rows) if finished.kept is None else _read_kept(finished.kept)
+        outcome, status, kept_drafts = finished.unpack(num_drafts + 1)
+        results = read_results(outcome, status, drafts, window, self._vocab_size)
+        kept = ((),) * len(rows) if kept_drafts is None else _read_kept(kept_drafts)
         self._uncommitted = batch.rows, forward.passed
         self._pending = PendingBatch(tuple(rows), results, kept)
         return self._pending
@@ -215,7 +239,7 @@ class TwoPhaseProgram:
         law = self._judge.law(batch, forward.passed.logits, consumers)
         outcome = self._judge.judge(batch, forward.drafts, law, consumers, last)
         kept = self._drafter.follow(batch.rows, forward.passed, outcome.token_ids, outcome.num_emitted)
-        return Finished(outcome, law.status, kept)
+        return Finished.pack(outcome, law.status, kept)
 
     # --- what the host gives to the phases --------------------------------------------------------------
 
@@ -226,7 +250,7 @@ class TwoPhaseProgram:
         if num_drafts:
             pairs = zip(lanes, rows, strict=True)
             on_host = [self._drafter.on_host(lane)[: row.max_new - 1] for lane, row in pairs]
-        numbers = self._tensor(
+        numbers = torch.tensor(
             [
                 [lane.slot for lane in lanes],
                 starts,
@@ -237,18 +261,25 @@ class TwoPhaseProgram:
                 [len(ids) for ids in on_host],
             ]
         )
+        padded = [[*ids, *[0] * (num_drafts - len(ids))] for ids in on_host]
         slots, start, anchors, seeds, first, limits, extents = numbers.unbind()
         return Batch(
-            rows=Rows(lanes, slots, start, max(starts) + num_drafts + 1),
+            rows=Rows(lanes, slots, start, self._context(max(starts) + num_drafts + 1)),
             num_columns=num_drafts + 1,
             anchors=anchors,
             seeds=seeds,
             first_positions=first,
             limits=limits,
-            host_ids=self._tensor([[*ids, *[0] * (num_drafts - len(ids))] for ids in on_host]).long(),
+            host_ids=torch.tensor(padded, dtype=torch.int64),
             host_extents=extents,
-            settings=SamplingBatch.from_settings([lane.settings for lane in lanes], self._device),
+            settings=SamplingBatch.from_settings([lane.settings for lane in lanes]),
         )
+
+    def _context(self, needed: int) -> int:
+        """Return the positions that a pass reads: those it needs, rounded up so that few shapes occur."""
+        step, room = self._launcher.context_step, self._target.room
+        rounded = -(-needed // step) * step
+        return rounded if room is None else min(rounded, room)
 
     def _draft_ids(self, rows: Sequence[RowInput], batch: Batch) -> tuple[tuple[int, ...], ...]:
         """Return the licensed drafts of every row; waits for the ready mark where the device drafts."""
@@ -290,23 +321,14 @@ class TwoPhaseProgram:
 
     def _consumers(self, batch: Batch, drafts: Sequence[tuple[int, ...]], window: Window | None) -> Consumers:
         lanes, stride = batch.rows.lanes, batch.num_columns
-        tables = {
-            "bitmask": None if window is None else window.bitmask,
-            "constrained_mask": None if window is None else window.constrained_mask,
-            "dead_mask": None if window is None else window.dead_mask,
-            "banned": batch_bans(lanes, stride),
-            "counts": batch_counts(lanes, drafts, stride),
-            "bias": batch_bias(lanes, stride),
-        }
-        if str(self._device) == "cpu":
-            return Consumers(**tables)
-        sent = {
-            name: None if t is None else t.to(self._device, non_blocking=True) for name, t in tables.items()
-        }
-        return Consumers(**sent)
-
-    def _tensor(self, values: list[Any]) -> Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=self._device)
+        return Consumers(
+            bitmask=None if window is None else window.bitmask,
+            constrained_mask=None if window is None else window.constrained_mask,
+            dead_mask=None if window is None else window.dead_mask,
+            banned=batch_bans(lanes, stride),
+            counts=batch_counts(lanes, drafts, stride),
+            bias=batch_bias(lanes, stride),
+        )
 
     def _require_idle(self) -> None:
         if self._pending is not None:

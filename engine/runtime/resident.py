@@ -8,7 +8,8 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from engine.models.qwen3_5.attention import Placement
-from engine.models.qwen3_5.target import Target, TargetState
+from engine.models.qwen3_5.target import TargetState
+from engine.models.text_model import TextModel
 from engine.runtime.batch import Batch, Drafts, Rows, TargetPass
 
 
@@ -16,7 +17,7 @@ from engine.runtime.batch import Batch, Drafts, Rows, TargetPass
 class ResidentTarget:
     """`state` has room for `max_context` positions and a window more; `feature_layers` are the drafter's."""
 
-    model: Target
+    model: TextModel
     state: TargetState
     max_context: int
     vocab_size: int
@@ -26,6 +27,11 @@ class ResidentTarget:
     def width(self) -> int:
         """Width of a row of logits."""
         return self.model.config.vocab_size
+
+    @property
+    def room(self) -> int:
+        """Positions of a slot's keys and values."""
+        return self.state.room
 
     def forward(self, batch: Batch, drafts: Drafts) -> TargetPass:
         """Run [anchor, d1..dk] of every row; what an id out of range reads is never reached."""

@@ -21,7 +21,7 @@ from engine.runtime.drafters.walk import walk
 class TableTarget:
     """A table of logits as a target without state or bound."""
 
-    max_context = None
+    max_context = room = None
 
     def __init__(self, model: TableModel, vocab_size: int) -> None:
         self._model, self._vocab_size = model, vocab_size

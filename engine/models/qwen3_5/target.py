@@ -48,6 +48,11 @@ class TargetState:
             return cls(tuple(caches), None)
         return cls(tuple(caches), GdnState.allocate(config, num_lanes, dtype, device))
 
+    @property
+    def room(self) -> int:
+        """Positions of a lane's keys and values; without attention there is no bound."""
+        return self.layers[0].keys.shape[1] if self.layers else 1 << 30
+
     def reset(self, lane: int) -> None:
         """Empty a lane before another request takes it."""
         if self.gdn is not None:
