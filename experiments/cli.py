@@ -18,6 +18,7 @@ class Command:
 
 
 COMMANDS = {
+    "generate": Command("engine.commands.generate", "decode a prompt with a neural model under a constraint"),
     "verify": Command("experiments.verify", "run the gates over all decoding paths and write the report"),
     "replay": Command(
         "experiments.replay", "run op and oracle side by side on the case file of a failed gate"
