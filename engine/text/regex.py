@@ -1,8 +1,10 @@
 """Regular expressions of the served ECMAScript subset to grammar (REGEX-1 to REGEX-8).
 
 `regex_grammar` matches the whole content. `parse_pattern` is the same parser for schema `pattern`: the
-top-level alternatives with the anchors written at their ends, for the caller to search with. Greedy and lazy
-forms are one language; groups capture nothing. Every fault is InvalidRegex with the offset as a column.
+top-level alternatives with the anchors written at their ends, for the caller to search with. `lenient` takes
+what real schemas hold beyond the regex entry's list: anchors anywhere, escaped punctuation, `]` and `}` for
+themselves. Greedy and lazy forms are one language; groups capture nothing. Every fault is InvalidRegex with
+the offset as a column.
 Open groups are kept on a list, so no expression overflows a stack.
 """
 
@@ -10,11 +12,13 @@ import attrs
 
 from engine.text.expr import Expr, Grammar, alt, literal, repeat, seq
 from engine.text.limits import check_limit, check_source, read_count
+from engine.text.regex_anchors import MOST_ANCHORS, Ref, has_anchors, readings
 from engine.text.regex_chars import DOT, KIND, Reader, read_class, read_escape, where
 from engine.text.rules import trim
 from engine.text.shape import features
 
 ROOT = "root"
+OPEN = (False, False)  # no anchor at either end
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _GROUPS_REFUSED = {
     "(?=": "look-ahead is not served",
@@ -63,24 +67,26 @@ def regex_grammar(pattern: str) -> Grammar:
     return trim(Grammar({ROOT: alt(alternatives)}, ROOT), kind=KIND, location=where(0))
 
 
-def parse_pattern(pattern: str) -> list[Alternative]:
+def parse_pattern(pattern: str, *, lenient: bool = False) -> list[Alternative]:
     """The top-level alternatives of an expression, each with the anchors at its ends (REGEX-6).
+
+    With anchors inside, the alternatives that come of them; none where no text has them where they stand.
 
     Raises SyntaxFault, RefusedConstruct or LimitExceeded.
     """
     check_source(pattern, KIND)
-    parser = _Parser(pattern)
-    alternatives = parser.read()
+    alternatives = _Parser(pattern, lenient).read()
     language = Grammar({ROOT: alt([alternative.expr for alternative in alternatives])}, ROOT)
     check_limit("repeat_product", features(language).repeat_product, KIND, where(0))
     return alternatives
 
 
 class _Parser:
-    def __init__(self, pattern: str):
-        self.reader = Reader(pattern)
+    def __init__(self, pattern: str, lenient: bool):
+        self.reader = Reader(pattern, lenient=lenient)
+        self.num_anchors = 0  # inside the expression
         self.groups = [_Group(0)]
-        self.anchors: list[tuple[bool, bool]] = [(False, False)]
+        self.anchors: list[tuple[bool, bool]] = [OPEN]
         self.num_symbols = 0
 
     def read(self) -> list[Alternative]:
@@ -91,7 +97,11 @@ class _Parser:
             raise self.reader.fault("a group is not closed", ")", self.groups[-1].offset)
         self.groups[0].end_alternative()
         ends = zip(self.groups[0].alternatives, self.anchors, strict=True)
-        return [Alternative(expr, start, end) for expr, (start, end) in ends]
+        return [
+            Alternative(part, start or begins, end or finishes)
+            for expr, (start, end) in ends
+            for (begins, finishes), part in (readings(expr) if self.num_anchors else {OPEN: expr}).items()
+        ]
 
     def step(self) -> None:
         """Read one atom, quantifier, anchor or mark into the innermost open group."""
@@ -108,7 +118,7 @@ class _Parser:
         elif character == "|":
             group.end_alternative()
             if len(self.groups) == 1:
-                self.anchors.append((False, False))
+                self.anchors.append(OPEN)
         elif character in "^$":
             self.anchor(character, start)
         else:
@@ -129,7 +139,7 @@ class _Parser:
         if character == "\\":
             found = read_escape(self.reader, in_class=False)
             return literal(chr(found)) if isinstance(found, int) else found
-        if character in "]}":
+        if character in "]}" and not self.reader.lenient:
             raise self.reader.fault("a bracket closes nothing", f"\\{character} for the character", start)
         return literal(character)
 
@@ -163,16 +173,25 @@ class _Parser:
         elif character == "$" and at_top and self.reader.peek() in ("", "|"):
             self.anchors[-1] = (has_start, True)
         else:
+            self.inner_anchor(character, start)
+        self.groups[-1].may_repeat = False
+
+    def inner_anchor(self, character: str, start: int) -> None:
+        """Leave a mark, where such anchors are served."""
+        self.num_anchors += 1
+        if not self.reader.lenient or self.num_anchors > MOST_ANCHORS:
             message = "an anchor stands inside the expression"
             allowed = "^ first and $ last in the expression or in a top-level alternative"
             raise self.reader.refusal(message, allowed, start)
-        self.groups[-1].may_repeat = False
+        self.groups[-1].items.append(Ref(character))
 
     def quantifier(self, character: str, start: int) -> None:
         group = self.groups[-1]
         if not group.may_repeat:
             raise self.reader.fault("a quantifier has nothing to repeat", "an atom before it", start)
         minimum, maximum = _QUANTIFIERS.get(character) or self.bounds(start)
+        if self.num_anchors and (minimum, maximum) != (0, 1) and has_anchors(group.items[-1]):
+            raise self.reader.refusal("an anchor stands inside what repeats", "anchors outside", start)
         self.reader.skip("?")  # lazy: the same language
         group.items[-1] = repeat(group.items[-1], minimum, maximum)
         group.may_repeat = False

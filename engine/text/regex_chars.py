@@ -26,6 +26,7 @@ CLASS_ESCAPES = {
     **{"D": negated(DIGIT), "W": negated(WORD), "S": negated(SPACE)},
 }
 CONTROL_ESCAPES = {"n": 0x0A, "r": 0x0D, "t": 0x09, "v": 0x0B, "f": 0x0C}
+MARKS = string.punctuation + " "  # without the u flag each means itself after a backslash
 SYNTAX_CHARACTERS = "^$\\.*+?()[]{}|/"
 ESCAPES_HELP = (
     r"\d \D \w \W \s \S \n \r \t \v \f \0 \cX \xNN \uNNNN and \ before one of ^ $ \ . * + ? ( ) [ ] { } | /"
@@ -44,10 +45,11 @@ def where(offset: int) -> Location:
 
 @attrs.define
 class Reader:
-    """A place in an expression, moving forward."""
+    """A place in an expression, moving forward; a `lenient` one takes a mark that needs no escape escaped."""
 
     pattern: str
     offset: int = 0
+    lenient: bool = False
 
     def peek(self) -> str:
         """The next character, empty at the end."""
@@ -88,6 +90,8 @@ def read_escape(reader: Reader, *, in_class: bool) -> int | Chars:
     if letter in CONTROL_ESCAPES:
         return CONTROL_ESCAPES[letter]
     if letter and (letter in SYNTAX_CHARACTERS or (letter == "-" and in_class)):
+        return ord(letter)
+    if letter and letter in MARKS and reader.lenient:
         return ord(letter)
     if letter in ("x", "u"):
         return _read_hex(reader, 2 if letter == "x" else 4, start)

@@ -10,6 +10,8 @@ LAYOUT = f"{SCHEMA}/lower/layout.py"
 SOURCE = f"{SCHEMA}/source.py"
 CHECK = f"{SCHEMA}/check.py"
 SCALARS = f"{SCHEMA}/reduce/scalars.py"
+ANCHORS = "engine/text/regex_anchors.py"
+CHARS = "engine/text/regex_chars.py"
 
 
 def _tests(*names: str) -> tuple[str, ...]:
@@ -33,6 +35,10 @@ def _layout(name: str, title: str, old: str, new: str, *clauses: str) -> Fault:
 def _source(name: str, title: str, file: str, old: str, new: str, *clauses: str) -> Fault:
     checks = _tests("source", "keywords", "nodes", "pairs")
     return fault(name, title, replace(file, old, new), checks=checks, clauses=clauses)
+
+
+def _pattern(name: str, title: str, file: str, old: str, new: str, *clauses: str) -> Fault:
+    return fault(name, title, replace(file, old, new), checks=_tests("patterns"), clauses=clauses)
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -315,5 +321,53 @@ FAULTS: tuple[Fault, ...] = (
         ),
         checks=("property_tests/test_automaton.py",),
         clauses=("JSON-47",),
+    ),
+    _pattern(
+        "E1001",
+        "text may stand before an inner anchor of the start",
+        ANCHORS,
+        "before = _empty_part(before) if other[0] else before",
+        "before = before",
+        "JSON-16",
+    ),
+    _pattern(
+        "E1002",
+        "text may stand after an inner anchor of the end",
+        ANCHORS,
+        "after = _empty_part(after) if one[1] else after",
+        "after = after",
+        "JSON-16",
+    ),
+    _pattern(
+        "E1003",
+        "only the first part of a sequence can ask for the start of the text",
+        ANCHORS,
+        "one[0] or other[0], one[1]",
+        "one[0], one[1]",
+        "JSON-16",
+    ),
+    _pattern(
+        "E1004",
+        "an optional part with an anchor must be there",
+        ANCHORS,
+        "_gathered([(NOWHERE, EPSILON), *parts[0].items()])",
+        "_gathered(parts[0].items())",
+        "JSON-16",
+    ),
+    _pattern(
+        "E1005",
+        "an escaped mark is a backslash",
+        CHARS,
+        "in MARKS and reader.lenient:\n        return ord(letter)",
+        'in MARKS and reader.lenient:\n        return ord("\\\\")',
+        "JSON-16",
+    ),
+    _pattern(
+        "E1006",
+        "the regex entry takes what only schema patterns take",
+        CHARS,
+        "in MARKS and reader.lenient:",
+        "in MARKS:",
+        "REGEX-7",
     ),
 )

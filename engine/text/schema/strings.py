@@ -125,7 +125,7 @@ def search_language(pattern: str) -> Expr:
     unsupported_json_schema. The column within the pattern stands in the message.
     """
     try:
-        alternatives = parse_pattern(pattern)
+        alternatives = parse_pattern(pattern, lenient=True)
     except RequestError as error:
         raise _as_schema_fault(error) from None
     return alt([_searching(alternative) for alternative in alternatives])
@@ -258,7 +258,7 @@ def string_lexeme(strings: StringSet, suffix: Expr = EPSILON, *, canonical: bool
 
     if strings.is_free and not canonical:
         return Lexeme(quoted(FREE_TEXT))
-    patterns, excluded = _needed(strings)
+    patterns, excluded = needed_parts(strings)
     for expr in (*patterns, excluded):
         automaton.check_overlap(expr)
     bodies = [quoted(json_text(pattern)) for pattern in patterns]
@@ -306,7 +306,7 @@ def _is_search(pattern: Expr) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _needed(strings: StringSet) -> tuple[tuple[Expr, ...], Expr]:
+def needed_parts(strings: StringSet) -> tuple[tuple[Expr, ...], Expr]:
     """Expressions that all members are in, at least one, and one that none is in, without what they imply."""
     patterns = _without_implied(tuple(p for p in strings.patterns if p != ANYTHING))
     low, high = strings.min_length, strings.max_length
