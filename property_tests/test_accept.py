@@ -16,7 +16,7 @@ from experiments.gates.exact_rounds import check_rounds, play_cases
 from oracles import accept as oracle
 from oracles.sample import Law
 
-IMPLS = ["torch", "triton"]
+IMPLS = ["torch", "numpy", "triton"]
 SWEEPS = ["single columns", "chains", "random rounds", "joint law"]
 EDGE = 2**-24
 
@@ -25,7 +25,7 @@ EDGE = 2**-24
     "SPEC-2", "SPEC-3", "SPEC-4", "SPEC-5", "SPEC-6", "SPEC-8", "SPEC-9", "SPEC-10", "SAMP-14"
 )
 @pytest.mark.clause("SPECG-1", "SPECG-3", "SPECG-4", "VER-4")
-@pytest.mark.parametrize("impl, size", [("torch", "quick"), ("triton", "tiny")])
+@pytest.mark.parametrize("impl, size", [("torch", "quick"), ("numpy", "quick"), ("triton", "tiny")])
 @pytest.mark.parametrize("name", SWEEPS)
 def test_rounds_equal_the_oracle(name, impl, size):
     record = exact_ops.run_check(get_ops(impl), name, size)

@@ -29,13 +29,13 @@ RANKS = {
 ORACLE_IMPORTS = {"numpy", "scipy", "jsonschema", "oracles", *sys.stdlib_module_names}
 CORES = {"xgrammar", "llguidance"}
 
-# One home per decision: the function is defined there (and in its Triton twin) and nowhere else.
+# One home per decision: the function is defined there (and in its numpy and Triton twins) and nowhere else.
 HOMES = {
     "fill_window": {"engine/text/masks.py"},
-    "select_candidates": {"engine/ops/sample.py", "engine/ops/sample_triton.py"},
-    "target_law": {"engine/ops/sample.py"},
-    "draw": {"engine/ops/sample.py"},
-    "accept_round": {"engine/ops/accept.py", "engine/ops/accept_triton.py"},
+    "select_candidates": {"engine/ops/sample.py", "engine/ops/sample_numpy.py", "engine/ops/sample_triton.py"},
+    "target_law": {"engine/ops/sample.py", "engine/ops/sample_numpy.py"},
+    "draw": {"engine/ops/sample.py", "engine/ops/sample_numpy.py"},
+    "accept_round": {"engine/ops/accept.py", "engine/ops/accept_numpy.py", "engine/ops/accept_triton.py"},
     "commit_round": {"engine/runtime/commit.py"},
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.ops import get_ops, sample
+from engine.ops import get_ops, sample, sample_numpy
 from engine.ops.sample import RowStatus, SamplingBatch
 from engine.request import SamplingSettings
 from oracles import sample as oracle
@@ -53,11 +53,13 @@ def tables(rng, sets, settings, with_bans):
 @pytest.mark.parametrize("settings", [SamplingSettings(), PENALTIES, SamplingSettings(temperature=0.0)])
 @pytest.mark.parametrize("cap", [1, 3, 20, 40, None])
 @pytest.mark.parametrize(
-    "impl, chunk_words", [("torch", 1), ("torch", 70), ("torch", 8192), ("triton", 8192)]
+    "impl, chunk_words",
+    [("torch", 1), ("torch", 70), ("torch", 8192), ("numpy", 70), ("numpy", 8192), ("triton", 8192)],
 )
 def test_wide_rows_equal_the_oracle(impl, settings, cap, chunk_words, monkeypatch):
     ops = get_ops(impl)
-    monkeypatch.setattr(sample, "CHUNK_WORDS", chunk_words)
+    for module in (sample, sample_numpy):
+        monkeypatch.setattr(module, "CHUNK_WORDS", chunk_words)
     rng = np.random.default_rng([cap or 0, chunk_words])
     sets = legal_sets(rng)
     logits, more, extra = tables(rng, sets, settings, with_bans=cap in (3, None))
@@ -84,7 +86,7 @@ def test_wide_rows_equal_the_oracle(impl, settings, cap, chunk_words, monkeypatc
 
 
 @pytest.mark.clause("SAMP-2", "SAMP-9")
-@pytest.mark.parametrize("impl", ["torch", "triton"])
+@pytest.mark.parametrize("impl", ["torch", "numpy", "triton"])
 @pytest.mark.parametrize("ids", [[700], [3, 1002], [64, 65, 66, 95], [31, 32, 500, 501, 999]])
 def test_each_of_few_legal_ids_is_a_candidate(impl, ids):
     """All finite and alone in their call: nothing hides the loss of one."""

@@ -9,7 +9,7 @@ from engine.ops import get_ops
 from experiments.gates import exact_ops
 from oracles import propose as oracle
 
-IMPLS = ["torch", "triton"]
+IMPLS = ["torch", "numpy", "triton"]
 
 
 def choose(ops, scores, temperature, u):
@@ -21,7 +21,7 @@ def choose(ops, scores, temperature, u):
 
 
 @pytest.mark.clause("SPEC-3", "SPEC-4")
-@pytest.mark.parametrize("impl, size", [("torch", "quick"), ("triton", "tiny")])
+@pytest.mark.parametrize("impl, size", [("torch", "quick"), ("numpy", "quick"), ("triton", "tiny")])
 def test_proposals_equal_the_oracle(impl, size):
     record = exact_ops.run_check(get_ops(impl), "proposals", size)
     assert record.passed, record.first_failure

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ops import get_ops, rng
+from engine.ops import get_ops, rng, rng_numpy
 from experiments.gates import exact_ops
 from oracles.rng import PURPOSES, philox4x32, uniform
 
@@ -26,19 +26,20 @@ words = st.integers(0, ONES)
 @pytest.mark.parametrize("counter, key, output", KNOWN)
 def test_published_vectors(counter, key, output):
     assert philox4x32(counter, key) == output
-    assert tuple(rng.philox4x32(torch.tensor([counter]), torch.tensor([key]))[0].tolist()) == output
+    for module in (rng, rng_numpy):
+        assert tuple(module.philox4x32(torch.tensor([counter]), torch.tensor([key]))[0].tolist()) == output
 
 
 @pytest.mark.clause("SAMP-13")
 @given(st.tuples(words, words, words, words), st.tuples(words, words))
 def test_philox_equals_the_oracle(counter, key):
-    assert tuple(rng.philox4x32(torch.tensor([counter]), torch.tensor([key]))[0].tolist()) == philox4x32(
-        counter, key
-    )
+    for module in (rng, rng_numpy):
+        got = module.philox4x32(torch.tensor([counter]), torch.tensor([key]))
+        assert tuple(got[0].tolist()) == philox4x32(counter, key)
 
 
 @pytest.mark.clause("SAMP-13")
-@pytest.mark.parametrize("impl, size", [("torch", "quick"), ("triton", "tiny")])
+@pytest.mark.parametrize("impl, size", [("torch", "quick"), ("numpy", "quick"), ("triton", "tiny")])
 def test_uniforms_equal_the_oracle(impl, size):
     record = exact_ops.run_check(get_ops(impl), "uniforms", size)
     assert record.passed, record.first_failure
@@ -81,7 +82,7 @@ def test_uniforms_do_not_depend_on_the_row():
 
 
 @pytest.mark.clause("SAMP-13")
-@pytest.mark.parametrize("impl", ["torch", "triton"])
+@pytest.mark.parametrize("impl", ["torch", "numpy", "triton"])
 def test_the_draw_and_the_candidate_are_counted_from_zero(impl):
     seed, position = torch.tensor([77]), torch.tensor([3])
     assert get_ops(impl).uniforms(seed, position, rng.Purpose.BONUS).tolist() == [

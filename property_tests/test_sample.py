@@ -17,8 +17,8 @@ from experiments.gates.exact_laws import check_laws, edge_rows, row_groups, samp
 from oracles import sample as oracle
 from oracles.sample import Law, Settings
 
-IMPLS = ["torch", "triton"]
-OUT_OF = [("torch", "quick"), ("triton", "tiny")]
+IMPLS = ["torch", "numpy", "triton"]
+OUT_OF = [("torch", "quick"), ("numpy", "quick"), ("triton", "tiny")]
 HALF = (0.5, 0.5)
 EDGE_LAWS = [  # one for each row of edge_rows(), by hand
     {0: 0.625, 1: 0.375},

@@ -4,34 +4,18 @@ Where a CUDA device is present the kernels run on it, otherwise they are interpr
 the CPU. Blocks are made small where many of them are wanted, and left as they are at their own borders.
 """
 
-import attrs
 import pytest
 import torch
 
 from engine.ops import get_ops, rng, rng_triton, sample_triton
-from engine.ops.accept import Proposal, RoundUniforms
-from engine.ops.sample import RowStatus, SamplingBatch, TargetLaw
+from engine.ops.sample import RowStatus, SamplingBatch
 from engine.request import SamplingSettings
+from property_tests.ops_words import SETTINGS, assert_same, random_case, random_round, random_words
 from property_tests.test_ops_layout import NAN, to_device
 
 REFERENCE, KERNELS = get_ops("torch"), get_ops("triton")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 QWEN_VOCAB, QWEN_WIDTH = 248_077, 248_320
-SETTINGS = [
-    SamplingSettings(top_p=0.9, presence_penalty=0.3, frequency_penalty=0.1),
-    SamplingSettings(top_k=3, min_p=0.2, frequency_penalty=-0.7),
-    SamplingSettings(temperature=0.0, presence_penalty=1.5),
-    SamplingSettings(temperature=0.3, top_p=0.5, min_p=0.01),
-]
-
-
-def assert_same(kernel_record, reference_record):
-    """Compare all fields of two records bit for bit (logits and probs included)."""
-    for field in attrs.fields(type(reference_record)):
-        got = getattr(kernel_record, field.name).cpu()
-        expected = getattr(reference_record, field.name)
-        assert got.dtype == expected.dtype
-        assert torch.equal(got, expected), field.name
 
 
 def compare_selection(logits, settings, seed, **arguments):
@@ -49,30 +33,6 @@ def compare_selection(logits, settings, seed, **arguments):
     uniforms = torch.rand(len(settings), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     assert torch.equal(KERNELS.draw(law, uniforms), REFERENCE.draw(expected_law, uniforms))
     return expected.status
-
-
-def random_words(shape, density, generator):
-    bits = torch.rand(*shape, 32, generator=generator) < density
-    return (bits.long() << torch.arange(32)).sum(-1).to(torch.int32)
-
-
-def random_case(vocab_size, seed, dtype=torch.float32):
-    """Four rows with rounded logits (many ties), a few odd values, and all the tables."""
-    generator = torch.Generator().manual_seed(seed)
-    logits = (torch.randn(4, vocab_size + 5, generator=generator) * 4).round() / 4
-    logits[1] *= -0.0  # a row of signed zeros: all tie
-    logits[3, ::7] = -torch.inf
-    num_words = -(-vocab_size // 32)
-    tables = {
-        "allowed_bitmask": random_words((4, num_words), [0.02, 0.5, 0.98][seed % 3], generator),
-        "constrained_mask": torch.tensor([True, True, False, True]),
-        "banned_bitmask": random_words((4, num_words), 0.2, generator),
-        "counts": torch.randint(0, 4, (4, vocab_size), generator=generator, dtype=torch.int32),
-        "bias": torch.randn(4, vocab_size, generator=generator),
-    }
-    if seed % 5 == 0:
-        tables = {"allowed_bitmask": tables["allowed_bitmask"]}
-    return logits.to(dtype), tables
 
 
 @pytest.mark.clause("SAMP-2", "SAMP-6", "BATCH-8")
@@ -175,49 +135,14 @@ def test_philox_bits_and_uniforms():
         arguments = {"draw_index": int(purpose) * 3, "candidate_index": int(purpose) % 2}
         got = KERNELS.uniforms(seeds.to(DEVICE), positions.to(DEVICE), purpose, **arguments)
         assert torch.equal(got.cpu(), REFERENCE.uniforms(seeds, positions, purpose, **arguments))
+    purposes = positions % len(rng.Purpose)
+    got = KERNELS.uniforms(seeds.to(DEVICE), positions.to(DEVICE), purposes.to(DEVICE))
+    assert torch.equal(got.cpu(), REFERENCE.uniforms(seeds, positions, purposes))
     counter = torch.randint(0, 2**32, (130, 4), generator=generator)
     key = torch.randint(0, 2**32, (130, 2), generator=generator)
     counter[0], key[0] = 0xFFFFFFFF, 0xFFFFFFFF
     got = rng_triton.philox4x32(counter.to(DEVICE), key.to(DEVICE))
     assert torch.equal(got.cpu(), rng.philox4x32(counter, key))
-
-
-def random_round(seed):
-    """A seeded round: laws with zero masses and bad columns, drafts often likely, sometimes out of range."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def below(high, *shape):
-        return torch.randint(0, high, shape, generator=generator)
-
-    def unit(*shape):
-        return torch.rand(*shape, dtype=torch.float64, generator=generator)
-
-    batch, k, cap = 1 + seed % 4, seed % 5, [1, 2, 5, 20][seed % 4]
-    vocab_size, columns = cap + seed % 37, batch * (k + 1)
-    ids = torch.stack([torch.randperm(vocab_size, generator=generator)[:cap] for _ in range(columns)])
-    weights = unit(columns, cap) if seed % 3 else below(3, columns, cap).double()
-    weights[:, 0] += 0.25
-    status = torch.where(unit(columns) < 0.08, 1 + below(3, columns), 0)
-    probs = torch.where(status[:, None] == 0, weights / weights.sum(1, keepdim=True), 0.0)
-    likely = ids.view(batch, k + 1, cap)[:, :k, 0]
-    drafts = torch.where(unit(batch, k) < 0.8, likely, below(vocab_size + 4, batch, k) - 2)
-    candidate_ids, draft_probs = None, None
-    if seed % 4 == 1:  # q is p itself
-        candidate_ids = ids.view(batch, k + 1, cap)[:, :k].clone()
-        draft_probs = probs.view(batch, k + 1, cap)[:, :k].clone()
-    if seed % 4 > 1:  # q of its own, with ids listed twice and out of range
-        candidate_ids = below(vocab_size + 2, batch, k, 4) - 1
-        candidate_ids[:, :, 0] = drafts
-        draft_probs = unit(batch, k, 4)
-        draft_probs /= draft_probs.sum(2, keepdim=True)
-    proposal = Proposal(drafts, below(k + 1, batch), candidate_ids, draft_probs, unit(batch, k) < 0.2)
-    uniforms = RoundUniforms(unit(batch, k), unit(batch, k), unit(batch))
-    tables = {"vocab_size": vocab_size}
-    if seed % 5:
-        tables["allowed_bitmask"] = random_words((columns, -(-vocab_size // 32)), 0.5, generator)
-    if seed % 5 > 2:
-        tables["constrained_mask"] = below(2, batch).bool()
-    return TargetLaw(ids, probs, status), proposal, uniforms, tables
 
 
 def compare_round(law, proposal, uniforms, tables):

@@ -1,9 +1,12 @@
 """The numeric operations: what is sampled, what is accepted, and where their randomness comes from.
 
-`get_ops("torch")` is the reference, `get_ops("triton")` the kernels: native on CUDA tensors, interpreted on
-CPU tensors where there is no CUDA device. Both give the same ids, counts and statuses.
+`get_ops("torch")` is the reference on any device. `get_ops("numpy")` is for CPU tensors: its results are the
+reference's bit by bit, in a fraction of the time on small rows. `get_ops("triton")` holds the kernels: native
+on CUDA tensors, interpreted on CPU tensors where there is no CUDA device. All give the same ids, counts and
+statuses. `ops_for(device)` is what an engine takes unless told otherwise.
 """
 
+import importlib.util
 import os
 from collections.abc import Callable
 from typing import Literal
@@ -12,7 +15,16 @@ import attrs
 import torch
 
 from engine.errors import IntegrityError
-from engine.ops import accept, propose, rng, sample
+from engine.ops import (
+    accept,
+    accept_numpy,
+    propose,
+    propose_numpy,
+    rng,
+    rng_numpy,
+    sample,
+    sample_numpy,
+)
 
 # Triton reads these when it is first imported. A product and its sum are rounded apart, as in torch.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "0")
@@ -43,8 +55,18 @@ TORCH_OPS = OpSet(
     uniforms=rng.uniforms,
 )
 
+NUMPY_OPS = OpSet(
+    name="numpy",
+    select_candidates=sample_numpy.select_candidates,
+    target_law=sample_numpy.target_law,
+    draw=sample_numpy.draw,
+    accept_round=accept_numpy.accept_round,
+    propose=propose_numpy.propose,
+    uniforms=rng_numpy.uniforms,
+)
 
-def get_ops(name: Literal["torch", "triton"]) -> OpSet:
+
+def get_ops(name: Literal["torch", "numpy", "triton"]) -> OpSet:
     """Return the named implementation.
 
     Raises ValueError for another name, and IntegrityError where Triton was imported too early: what it
@@ -52,8 +74,10 @@ def get_ops(name: Literal["torch", "triton"]) -> OpSet:
     """
     if name == "torch":
         return TORCH_OPS
+    if name == "numpy":
+        return NUMPY_OPS
     if name != "triton":
-        raise ValueError(f"no ops named {name!r}; allowed: 'torch', 'triton'")
+        raise ValueError(f"no ops named {name!r}; allowed: 'torch', 'numpy', 'triton'")
     _check_triton()
     from engine.ops import accept_triton, rng_triton, sample_triton
 
@@ -64,6 +88,13 @@ def get_ops(name: Literal["torch", "triton"]) -> OpSet:
         accept_round=accept_triton.accept_round,
         uniforms=rng_triton.uniforms,
     )
+
+
+def ops_for(device: torch.device | str) -> OpSet:
+    """Return the fastest implementation for tensors of a device; on a GPU without Triton that is torch's."""
+    if torch.device(device).type == "cpu":
+        return get_ops("numpy")
+    return get_ops("triton" if importlib.util.find_spec("triton") else "torch")
 
 
 def _check_triton() -> None:

@@ -7,12 +7,15 @@ as arguments; a column is judged only if every draft before it was accepted.
 """
 
 import enum
+import functools
+from collections.abc import Callable
 
 import attrs
 import torch
 from jaxtyping import Bool, Float64, Int32, Int64
 from torch import Tensor
 
+from engine.ops.rng import Purpose
 from engine.ops.sample import WORD_BITS, RowStatus, TargetLaw, first_above
 
 
@@ -46,6 +49,36 @@ class RoundUniforms:
     accept: Float64[Tensor, "batch k"]
     correction: Float64[Tensor, "batch k"]
     bonus: Float64[Tensor, " batch"]
+
+
+def round_uniforms(
+    uniforms: Callable[..., Tensor],
+    seeds: Int64[Tensor, " batch"],
+    first_positions: Int64[Tensor, " batch"],
+    extents: Int64[Tensor, " batch"],
+    k: int,
+    last: Purpose,
+) -> RoundUniforms:
+    """Draw all uniforms of a round in one call of an op set's `uniforms` (contract 4).
+
+    Column i of a row decides `first_positions + i`; the draw behind all drafts has the purpose `last`.
+    """
+    purposes, columns = _draw_plan(k, last, seeds.device)
+    positions = first_positions[:, None] + columns
+    positions[:, -1] += extents
+    by_draw = uniforms(
+        seeds[:, None].expand_as(positions).reshape(-1),
+        positions.view(-1),
+        purposes.expand_as(positions).reshape(-1),
+    ).view(-1, 2 * k + 1)
+    return RoundUniforms(by_draw[:, :k], by_draw[:, k:-1], by_draw[:, -1])
+
+
+@functools.lru_cache
+def _draw_plan(k: int, last: Purpose, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return purpose and column of k acceptances, k corrections and the last draw, kept for every round."""
+    purposes = [Purpose.ACCEPT] * k + [Purpose.CORRECTION] * k + [last]
+    return torch.tensor(purposes, device=device), torch.tensor([*range(k), *range(k), 0], device=device)
 
 
 @attrs.frozen(eq=False)

@@ -60,14 +60,15 @@ def _product_words(words: Tensor, low_half: Tensor, high_half: Tensor) -> tuple[
 def uniforms(
     seeds: Int64[Tensor, " rows"],
     positions: Int64[Tensor, " rows"],
-    purpose: Purpose,
+    purpose: Purpose | Int64[Tensor, " rows"],
     *,
     draw_index: int = 0,
     candidate_index: int = 0,
 ) -> Float64[Tensor, " rows"]:
     """Return one uniform in [0, 1) per row: the top 24 bits of the first output word over 2**24.
 
-    `seeds` are 64-bit seeds as two's complement; `positions` are token indices in the request's output.
+    `seeds` are 64-bit seeds as two's complement; `positions` are token indices in the request's output;
+    `purpose` is one for all rows, or one per row.
     """
     words = philox4x32(*counters_and_keys(seeds, positions, purpose, draw_index, candidate_index))
     return (words[:, 0] >> (32 - UNIFORM_BITS)).double() / (1 << UNIFORM_BITS)
@@ -76,13 +77,13 @@ def uniforms(
 def counters_and_keys(
     seeds: Int64[Tensor, " rows"],
     positions: Int64[Tensor, " rows"],
-    purpose: Purpose,
+    purpose: Purpose | Int64[Tensor, " rows"],
     draw_index: int,
     candidate_index: int,
 ) -> tuple[Int64[Tensor, "rows 4"], Int64[Tensor, "rows 2"]]:
     """Lay out the counter words and the key words of every row (contract 4)."""
     counter = positions.new_empty(positions.shape[0], 4)
     counter[:, 0] = positions & WORD_MASK
-    counter[:, 1], counter[:, 2], counter[:, 3] = int(purpose), draw_index, candidate_index
+    counter[:, 1], counter[:, 2], counter[:, 3] = purpose, draw_index, candidate_index
     key = torch.stack((seeds & WORD_MASK, (seeds >> 32) & WORD_MASK), dim=1)
     return counter, key

@@ -71,7 +71,7 @@ def philox4x32(counter: Int64[Tensor, "rows 4"], key: Int64[Tensor, "rows 2"]) -
 def uniforms(
     seeds: Int64[Tensor, " rows"],
     positions: Int64[Tensor, " rows"],
-    purpose: Purpose,
+    purpose: Purpose | Int64[Tensor, " rows"],
     *,
     draw_index: int = 0,
     candidate_index: int = 0,

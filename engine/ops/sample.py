@@ -69,7 +69,9 @@ class SamplingBatch:
     def expand(self, times: int) -> "SamplingBatch":
         """Repeat every row `times` times in place: row r becomes rows r*times .. r*times+times-1."""
         fields = (field.name for field in attrs.fields(SamplingBatch))
-        return SamplingBatch(**{name: getattr(self, name).repeat_interleave(times) for name in fields})
+        return SamplingBatch(
+            **{name: getattr(self, name)[:, None].expand(-1, times).reshape(-1) for name in fields}
+        )
 
 
 @attrs.frozen(eq=False)

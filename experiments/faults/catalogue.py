@@ -31,6 +31,7 @@ MODULES = (
     "group_g2",
     "group_h",
     "group_names",
+    "group_numpy",
     "group_triton",
 )
 

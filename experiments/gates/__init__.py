@@ -17,7 +17,7 @@ from experiments.verdict import Verdict
 
 PATHS = ("ordinary", "mtp", "dflash", "dflash2", "ngram")
 VOCABULARIES = ("toy", "qwen3.5")
-OP_SETS = ("torch", "triton")
+OP_SETS = ("torch", "numpy", "triton")
 
 
 def vocabulary_kind(vocab: str) -> str:
@@ -171,7 +171,7 @@ GATES: tuple[Gate, ...] = (
             "full": {"see": 0.005, "one_hot": 7_500_000, "sparse": 2_600_000},
         },
         shards={"default": 2, "full": 2},
-        only_ops=("torch",),
+        only_ops=("torch", "numpy"),
     ),
     Gate(
         name="legal sets",
@@ -275,7 +275,7 @@ GATES: tuple[Gate, ...] = (
             "full": {"num_seeds": 40, "total_variation_seen": 0.02},
             "full/qwen3.5": {"num_seeds": 8, "law_vocab": "toy"},
         },
-        only_ops=("torch",),
+        only_ops=("torch", "numpy"),
     ),
     Gate(
         name="JSON schema masks",
