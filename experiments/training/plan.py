@@ -37,8 +37,8 @@ FULL = Plan(
     num_probe=3,
     num_held_out=400,
     mtp=Schedule(1200, 0.02, 0.002),
-    dflash=Schedule(1200, 0.02, 0.002),
-    dflash2=Schedule(1200, 0.02, 0.002),
+    dflash=Schedule(1600, 0.02, 0.002),
+    dflash2=Schedule(1600, 0.02, 0.002),
 )
 QUICK = Plan(
     seed=1,
