@@ -2,8 +2,8 @@
 
 A call is the line `<tool_call>`, the line `<function=NAME>`, for each argument the line `<parameter=KEY>`,
 the value and the line `</parameter>`, then the lines `</function>` and `</tool_call>`; calls are one line
-feed apart. A value runs to the first line that begins with `</parameter>`. Its type comes from a declaration: the
-parameter's own JSON Schema, or the fact that the tool is strict.
+feed apart. A value runs to the first line that begins with `</parameter>`. Its type comes from a declaration:
+the parameter's own JSON Schema, or the fact that the tool is strict.
 """
 
 import json

@@ -11,7 +11,7 @@ from engine.text.vocabulary import TokenClass, Vocabulary
 
 CONTROL = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 JOINED = (
-    *(b"\n\n", b"\n\n\n", b"\n\nab", b'\n\n{"', b"\n<", b"<function", b"=get", b"_weather", b">\n"),
+    *(b"\n\n", b"\n\n\n", b"\n\nab", b"ab", b'\n\n{"', b"\n<", b"<function", b"=get", b"_weather", b">\n"),
     *(b"<parameter=", b"</parameter", b"</parameter>\n", b"\n</parameter>", b"\n</parameter>\n</function>\n"),
     *(b">\n</", b"</function>\n", b"\n</parameter>\n<parameter=", b"city>\n", b"aa", b"ab\n", b'":', b'\\"'),
     *(b"\xc3\xa9", b"\xf0\x9f", b"\x98\x80", b"\xa9a", b"true", b"12", b", ", b'": "', b"</", b"tool_call>"),

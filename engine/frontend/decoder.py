@@ -172,7 +172,7 @@ class OutputDecoder:
             self._after_separator(b"\xff")  # no control id stands inside the separator
         if token_id == self._ids.tool_open and self._reader is not None:
             self._decide(Branch.TOOLS)
-            self._space, self._written = "", TOOL_OPEN
+            self._space, self._written = "", self._space + TOOL_OPEN
             self._phase = _Phase.CALL
             self._reader.open()
 
