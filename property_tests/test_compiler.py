@@ -12,6 +12,7 @@ from engine.text import compiler as module
 from engine.text import sources
 from engine.text.compiler import ConstraintCompiler
 from engine.text.cores.select import CORE_NAMES
+from engine.text.frame import Bare
 from engine.text.vocabulary import toy_vocabulary
 
 VOCABULARY = toy_vocabulary()
@@ -175,7 +176,7 @@ def test_keys_differ_exactly_where_the_compiled_thing_does():
     compiler, other = ConstraintCompiler(VOCABULARY), ConstraintCompiler(OTHER)
     choice, compiled = OutputConstraint.choice, []
     compiled.append(compiler.compile(OutputConstraint.regex("ab")))
-    compiled.append(compiler.compile(OutputConstraint.regex("ab"), framing="thinking"))
+    compiled.append(compiler.compile(OutputConstraint.regex("ab"), frame=Bare("thinking")))
     compiled.append(compiler.compile(OutputConstraint.regex("ab"), core="llguidance"))
     compiled.append(compiler.compile(choice(["ab"])))
     compiled.append(compiler.compile(choice(["a", "bc"])))
@@ -183,7 +184,7 @@ def test_keys_differ_exactly_where_the_compiled_thing_does():
     compiled.append(other.compile(OutputConstraint.regex("ab")))
     for text in ("ab ", " ab", "ab\n", "b", 'root ::= "ab"'):
         compiled.append(compiler.compile(OutputConstraint.regex(text)))
-    compiled.append(compiler.compile(OutputConstraint.regex("b"), framing="a"))
+    compiled.append(compiler.compile(OutputConstraint.regex("b"), frame=Bare("a")))
     compiled.append(compiler.compile(OutputConstraint.grammar('root ::= "ab"')))
     compiled.append(compiler.compile(OutputConstraint.grammar('root ::= "ab" ')))
     assert [outcome for _, outcome in compiled] == [CacheOutcome.BUILT] * len(compiled)

@@ -1,11 +1,10 @@
-"""The phases of an output, one rule for matcher, window and decoder (PHASE-1 to PHASE-7).
+"""The phases of an output as the matcher and its window see them (PHASE-1 to PHASE-5, PHASE-9 to PHASE-12).
 
-Reasoning ends at the THINK_CLOSE id and nowhere else; until then every token is open but a completion id. Then
-stands SEPARATOR, as bytes, whose end a token may share with the beginning of the content. An output that
-starts past reasoning is content from its first byte. Positions are values: walking one changes nothing.
+Reasoning ends at the THINK_CLOSE id and nowhere else; until then every generable token but a completion id is
+open. Then stands SEPARATOR, as bytes: the grammar of what follows begins with it, so a token may hold its end
+and the beginning of the content. An output that starts past reasoning is content from its first byte.
 """
 
-import enum
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -16,49 +15,8 @@ from engine.frontend.framing import REASONING_END, SEPARATOR, THINK_CLOSE, Outpu
 from engine.text.vocabulary import TokenClass, Vocabulary
 from engine.text.window import PhaseRule
 
-SEPARATOR_BYTES = SEPARATOR.encode()
 BUDGET_SENTENCE = "The time for thinking is over, so the answer follows from what is known."
 FORCED_CLOSE = f"\n\n{BUDGET_SENTENCE}{REASONING_END}"  # stands before the close id when the budget is spent
-
-
-class Phase(enum.StrEnum):
-    """What the next byte of an output belongs to."""
-
-    REASONING = "reasoning"
-    SEPARATOR = "separator"
-    CONTENT = "content"
-
-
-@attrs.frozen
-class Position:
-    """A place in an output: its phase, and how many bytes of the separator have been seen."""
-
-    phase: Phase
-    num_seen: int = 0
-
-    @classmethod
-    def start(cls, thinking: bool) -> "Position":
-        """The place before the first token of an output."""
-        return IN_REASONING if thinking else IN_CONTENT
-
-    def step(self, token_id: int, data: bytes, think_close: int | None) -> tuple["Position", bytes]:
-        """The place behind a token, and the token's bytes that belong to the reasoning or the content there.
-
-        `data` is empty for a token that stands for no text. Bytes of a separator that is not one are lost:
-        no grammar lets them through.
-        """
-        if self.phase is Phase.CONTENT:
-            return self, data
-        if self.phase is Phase.REASONING:
-            return (BEHIND_CLOSE, b"") if token_id == think_close else (self, data)
-        due = len(SEPARATOR_BYTES) - self.num_seen
-        if len(data) < due:
-            return attrs.evolve(self, num_seen=self.num_seen + len(data)), b""
-        return IN_CONTENT, data[due:]
-
-
-IN_REASONING, IN_CONTENT = Position(Phase.REASONING), Position(Phase.CONTENT)
-BEHIND_CLOSE = Position(Phase.SEPARATOR)
 
 
 @attrs.frozen(eq=False)

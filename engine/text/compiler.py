@@ -19,9 +19,11 @@ import attrs
 from engine.errors import IntegrityError, RequestError
 from engine.request import CacheOutcome, ConstraintKind, OutputConstraint
 from engine.text.choice import normalized_choices
+from engine.text.companion import Companion
 from engine.text.cores import llguidance_core, xgrammar_core
-from engine.text.cores.base import CompiledCore, Core
+from engine.text.cores.base import CompiledCore, Core, CoreMatcher
 from engine.text.cores.select import LLGUIDANCE, XGRAMMAR_DYNAMIC, plan
+from engine.text.frame import BARE, Frame
 from engine.text.matcher import Matcher
 from engine.text.rules import Grammar
 from engine.text.schema.names_index import NamesIndex, names_index
@@ -56,6 +58,10 @@ class CompiledConstraint:
             raise IntegrityError("the compiled grammar belongs to another vocabulary")
         companion = None if self._names is None else UniqueNames(self._names)
         return Matcher(self._core.new_matcher(), self._vocab_size, companion)
+
+    def new_parts(self) -> tuple[CoreMatcher, Companion | None]:
+        """A core's matcher and the names of JSON, for a frontend that keeps state of its own beside them."""
+        return self._core.new_matcher(), None if self._names is None else UniqueNames(self._names)
 
 
 Request = tuple[OutputConstraint, str, str | None]  # with framing and forced core
@@ -132,13 +138,14 @@ class ConstraintCompiler:
         return self._cores.started
 
     def compile(
-        self, constraint: OutputConstraint, *, framing: str = "", core: str | None = None
+        self, constraint: OutputConstraint, *, frame: Frame = BARE, core: str | None = None
     ) -> tuple[CompiledConstraint, CacheOutcome]:
-        """The compiled language of a constraint, and how it was come by.
+        """The compiled language of a constraint in a frame, and how it was come by.
 
         `core` forces a core by name instead of the rule in `select`. Raises RequestError for a source that
         cannot be served exactly, each time the same; CoreFault, IntegrityError.
         """
+        framing = frame.identity
         request = (constraint, framing, core)
         with self._lock:
             kept = self._hit(self._requests.get(request))
@@ -159,7 +166,7 @@ class ConstraintCompiler:
             if build is None:
                 build = self._building[key] = _Build()
         if mine:
-            self._run(build, key, constraint, framing, core)
+            self._run(build, key, constraint, frame, core)
         return self._outcome(build, mine)
 
     def _hit(self, key: str | None) -> CompiledConstraint | None:
@@ -171,8 +178,9 @@ class ConstraintCompiler:
         return kept
 
     def _run(
-        self, build: _Build, key: str, constraint: OutputConstraint, framing: str, core: str | None
+        self, build: _Build, key: str, constraint: OutputConstraint, frame: Frame, core: str | None
     ) -> None:
+        framing = frame.identity
         try:
             with self._slots:
                 source = parsed(constraint)
@@ -181,7 +189,7 @@ class ConstraintCompiler:
                     build.result = self._hit(form) if form != key else None
                 build.found = build.result is not None
                 if not build.found:
-                    build.result = self._build(form, source, core)
+                    build.result = self._build(form, source, frame, core)
         except BaseException as error:
             build.result = error
         with self._lock:
@@ -204,15 +212,15 @@ class ConstraintCompiler:
         assert build.result is not None, "a build that is done has a result"
         raise build.result.with_traceback(None)
 
-    def _build(self, key: str, source: Parsed, core: str | None) -> CompiledConstraint:
+    def _build(self, key: str, source: Parsed, frame: Frame, core: str | None) -> CompiledConstraint:
         begin = time.perf_counter()
-        lowered = grammar_of(source, self.vocabulary)
+        lowered = frame.around(grammar_of(source, self.vocabulary))
         kind = ERROR_KINDS[source.constraint.kind]
         chosen = plan(lowered.grammar, self.vocabulary, kind, forced=core)
         try:
             compiled = self._cores.get(chosen.core_name).compile(chosen.grammar)
         except RequestError as error:  # a core knows no kinds of sources
-            raise attrs.evolve(error, kind=kind) from None
+            raise frame.fault(error, kind) from None
         return CompiledConstraint(
             key=key,
             core_name=chosen.core_name,

@@ -163,7 +163,24 @@ class UniqueNames:
 
     def clear(self, words: np.ndarray) -> None:
         """Close every token that would complete a used name in a packed int32 row of shape (words,)."""
-        mode, level, partial = self._now
+        self.clear_at(self._now, words)
+
+    def begin(self) -> _State:
+        """The state before a JSON text, for a companion that reads more than JSON."""
+        return OUTSIDE, _Level(None, 0, None, ()), b""
+
+    def walk(self, state: _State, data: bytes) -> _State | None:
+        """The state behind some bytes; None where a name is repeated in them."""
+        return self._walk(*state, data)
+
+    def copied(self, state: _State) -> _State:
+        """An independent state like this one."""
+        mode, level, partial = state
+        return mode, level.copy(), partial
+
+    def clear_at(self, state: _State, words: np.ndarray) -> None:
+        """`clear` in some state."""
+        mode, level, partial = state
         if mode >= IN_NAME:
             self._clear_in_name(level, partial, mode, words)
         if level.holders or self._index.doubles:
