@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.models.ngram import PromptLookup
 from engine.models.qwen3_5.attention import KeyValues
 from engine.models.qwen3_5.target import TargetState
-from engine.ops import get_ops
+from engine.ops import ops_for
 from engine.request import SamplingSettings
 from engine.runtime.batch import Batch, Drafts
 from engine.runtime.drafters.dflash import DFlashDrafter
@@ -83,7 +83,7 @@ def program_of(
     return TwoPhaseProgram(
         resident,
         wrap(drafter_of(path, num_lanes)),
-        get_ops("torch"),
+        ops_for("cpu"),
         vocab_size=TOY.size,
         eos_ids=frozenset(TOY.eos_ids),
         num_lanes=num_lanes,

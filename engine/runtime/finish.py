@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float32, Int32, Int64
 from torch import Tensor
 
 from engine.ops import OpSet
-from engine.ops.accept import Proposal, RoundOutcome, RoundUniforms
+from engine.ops.accept import Proposal, RoundOutcome, RoundUniforms, round_uniforms
 from engine.ops.rng import Purpose
 from engine.ops.sample import RowStatus, TargetLaw
 from engine.runtime.batch import Batch, Drafts
@@ -92,14 +92,7 @@ class Judge:
 
     def _uniforms(self, batch: Batch, proposal: Proposal, last: Purpose) -> RoundUniforms:
         """Coins keyed by seed, logical position and purpose; column i decides `first_positions + i`."""
-        num_rows, num_drafts = proposal.token_ids.shape
-        seeds, first = batch.seeds, batch.first_positions
-        columns = torch.arange(num_drafts, device=first.device)
-        positions = (first[:, None] + columns).reshape(-1)
-        by_column = seeds.repeat_interleave(num_drafts)
-        draw = self.ops.uniforms
-        return RoundUniforms(
-            accept=draw(by_column, positions, Purpose.ACCEPT).reshape(num_rows, num_drafts),
-            correction=draw(by_column, positions, Purpose.CORRECTION).reshape(num_rows, num_drafts),
-            bonus=draw(seeds, first + proposal.extents, last),
+        num_drafts = proposal.token_ids.shape[1]
+        return round_uniforms(
+            self.ops.uniforms, batch.seeds, batch.first_positions, proposal.extents, num_drafts, last
         )
