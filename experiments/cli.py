@@ -19,6 +19,7 @@ class Command:
 
 COMMANDS = {
     "generate": Command("engine.commands.generate", "decode a prompt with a neural model under a constraint"),
+    "bench": Command("engine.commands.bench", "speed, latency and acceptance of the decoding paths"),
     "verify": Command("experiments.verify", "run the gates over all decoding paths and write the report"),
     "replay": Command(
         "experiments.replay", "run op and oracle side by side on the case file of a failed gate"

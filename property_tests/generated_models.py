@@ -1,4 +1,4 @@
-"""A whole model directory for the tests of the commands: a small random Qwen3.5 with every drafter and a chat's tokens."""
+"""A model directory for the tests of the commands: a small random Qwen3.5, its drafters, a chat's tokens."""
 
 import json
 from functools import cache

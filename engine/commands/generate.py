@@ -6,6 +6,7 @@ was complete; 2: the command line, a file or a source makes no sense, or an outp
 """
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -153,10 +154,8 @@ def prompt_of(arguments: argparse.Namespace, model: Model, source: flags.Source)
 
 def example_wanted(schema: str) -> str:
     """Return the question for an example of a schema, which stands in it on one line."""
-    try:
+    with contextlib.suppress(ValueError):  # the constraint says what is wrong with it
         schema = json.dumps(json.loads(schema), ensure_ascii=False)
-    except ValueError:  # the constraint says what is wrong with it
-        pass
     return f"Make up an example by this schema:\n{schema}"
 
 
