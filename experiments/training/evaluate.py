@@ -20,13 +20,15 @@ FREE_TASKS = ("invent", "talk")  # whose answers no prompt tells
 Counts = list[tuple[int, int]]
 
 
-def copied(target: Target, tokenizer: Tokenizer, seed: int, num_documents: int) -> dict[str, tuple[int, int]]:
+def copied(
+    target: Target, tokenizer: Tokenizer, seed: int, num_documents: int, most_new: int
+) -> dict[str, tuple[int, int]]:
     """(exactly right, asked) by task: greedy first answers equal to the corpus's, on held-out documents."""
     source = islice(documents(f"copied/{seed}"), num_documents)
     told = [document for document in source if document.task not in FREE_TASKS]
     encoded = [[one.ids for one in tokenizer.encode_batch(list(document.pieces[:2]))] for document in told]
     prompts = [Prompt(given, len(wanted), 0.0) for given, wanted in encoded]
-    texts = answer(target, tokenizer, prompts, torch.Generator())
+    texts = answer(target, tokenizer, prompts, torch.Generator(), most_new)
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for row, (document, (_, wanted)) in enumerate(zip(told, encoded, strict=True)):
         written = texts.ids[row, texts.begins[row] : texts.ends[row]].tolist()

@@ -57,6 +57,6 @@ def measure(run: Run, trained: Target, out: Path) -> dict[str, Any]:
         "bytes": {str(f.relative_to(out)): f.stat().st_size for f in sorted(out.rglob("*.[js]*"))},
         "held_out_float32": held_out(trained, tokenizer, plan.seed, plan.num_held_out)["all"],
         "held_out": held_out(model, tokenizer, plan.seed, plan.num_held_out),
-        "copied": copied(model, tokenizer, plan.seed, plan.num_held_out // 2),
+        "copied": copied(model, tokenizer, plan.seed, plan.num_held_out // 2, plan.most_new),
         "acceptance": acceptances(model, head, drafters, stages.features_of(run, model, PROBE)),
     }

@@ -5,7 +5,7 @@ about one length in the corpus, so few lanes wait for the others.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from experiments.training.corpus import Document, documents
 from experiments.training.loop import save_atomically
 
 TEMPERATURES = (0.0, 0.0, 0.7, 1.0)
-LANES, MOST_NEW = 64, 240
+MOST_NEW = 240
 GROUP = 16  # batches whose prompts are sorted together
 
 
@@ -64,9 +64,9 @@ def generate(
     seed: str,
     num_batches: int,
     *,
-    lanes: int = LANES,
+    lanes: int,
+    most_new: int = MOST_NEW,
     temperatures: Sequence[float] = TEMPERATURES,
-    done: Callable[[int, int], None] = lambda index, num_tokens: None,
 ) -> Iterator[Texts]:
     """Yield batches of prompts with the target's own answers, the same for the same seed."""
     source = _prompts(tokenizer, seed, temperatures)
@@ -76,20 +76,22 @@ def generate(
         group = sorted(islice(source, count * lanes), key=lambda one: one.expected)
         for index in range(count):
             generator.manual_seed(random.Random(f"{seed}/{first + index}").getrandbits(62))
-            texts = answer(target, tokenizer, group[index * lanes : (index + 1) * lanes], generator)
-            done(first + index + 1, int((texts.ends - texts.begins).sum()))
-            yield texts
+            yield answer(target, tokenizer, group[index * lanes : (index + 1) * lanes], generator, most_new)
 
 
 @torch.no_grad()
 def answer(
-    target: Target, tokenizer: Tokenizer, prompts: Sequence[Prompt], generator: torch.Generator
+    target: Target,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    generator: torch.Generator,
+    most_new: int = MOST_NEW,
 ) -> Texts:
-    """Let the target answer every prompt, until its end token or MOST_NEW tokens."""
+    """Let the target answer every prompt, until its end token or `most_new` tokens."""
     stop = torch.tensor([tokenizer.token_to_id(END), tokenizer.token_to_id(DOCUMENT_END)])
     begins = torch.tensor([len(prompt.ids) for prompt in prompts])
     width = int(begins.max())
-    ids = torch.zeros(len(prompts), width + MOST_NEW, dtype=torch.int64)
+    ids = torch.zeros(len(prompts), width + most_new, dtype=torch.int64)
     for row, prompt in enumerate(prompts):
         ids[row, : len(prompt.ids)] = torch.tensor(prompt.ids)
     lanes, rows = torch.arange(len(prompts)), torch.arange(len(prompts))
@@ -98,7 +100,7 @@ def answer(
     state.commit(out.records, lanes, begins)
     heat = torch.tensor([prompt.temperature for prompt in prompts])
     logits, lengths, running = out.logits[rows, begins - 1], begins.clone(), torch.ones(len(prompts)).bool()
-    for _ in range(MOST_NEW):
+    for _ in range(most_new):
         chosen = _choose(logits[:, : tokenizer.get_vocab_size()], heat, generator)
         ids[rows[running], lengths[running]] = chosen[running]
         lengths += running

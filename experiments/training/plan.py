@@ -10,7 +10,8 @@ class Plan:
     """Sizes of every stage; one seed for all of them.
 
     `shapes` are rows and columns of ordinary and of long target steps, `lanes` the texts of one generated
-    batch, `num_texts` how many batches are generated, `num_held_out` documents and `num_probe` texts measure.
+    batch, `num_texts` how many batches are generated, with at most `most_new` tokens an answer. `num_probe`
+    batches and `num_held_out` documents measure.
     """
 
     seed: int
@@ -24,6 +25,7 @@ class Plan:
     mtp: Schedule
     dflash: Schedule
     dflash2: Schedule
+    most_new: int = 240
     save_every: int = 100
 
 
@@ -52,5 +54,6 @@ QUICK = Plan(
     mtp=Schedule(3, 0.02, 0.002),
     dflash=Schedule(3, 0.02, 0.002),
     dflash2=Schedule(3, 0.02, 0.002),
+    most_new=24,
     save_every=2,
 )

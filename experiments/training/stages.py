@@ -110,7 +110,13 @@ def generate_texts(run: Run) -> bool:
             continue
         made = []
         for batch in generate(
-            model, tokenizer, f"{seed}/{plan.seed}", count, lanes=plan.lanes, temperatures=heats
+            model,
+            tokenizer,
+            f"{seed}/{plan.seed}",
+            count,
+            lanes=plan.lanes,
+            most_new=plan.most_new,
+            temperatures=heats,
         ):
             made.append(batch)
             written = int((batch.ends - batch.begins).sum())
