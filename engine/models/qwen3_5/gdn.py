@@ -17,7 +17,7 @@ from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor, nn
 
 from engine.models.qwen3_5.config import Qwen35Config
-from engine.models.qwen3_5.parts import GatedRmsNorm, Projection
+from engine.models.qwen3_5.parts import GatedRmsNorm, Projection, unit_length
 
 CHUNK = 64  # columns solved together: the work inside a chunk grows with its square
 KEY_EPS = 1e-6  # of the L2 norms, independent of the config's
@@ -157,12 +157,6 @@ def delta_pass(
     return torch.cat(answers, dim=2), torch.cat(updates, dim=2)
 
 
-def unit_l2(x: Float32[Tensor, "... width"]) -> Float32[Tensor, "... width"]:
-    """Return x with length 1, nearly; an L2 norm is an RMS norm of another scale."""
-    width = x.shape[-1]
-    return F.rms_norm(x, (width,), eps=KEY_EPS / width) * width**-0.5
-
-
 class DepthwiseTaps(nn.Module):
     """The weight of a causal depthwise convolution, [channels, 1, kernel]."""
 
@@ -207,7 +201,7 @@ class GatedDeltaNet(nn.Module):
         """Return the mixed columns and the records of all of them; the state is only read."""
         columns = torch.cat([window, self.in_proj_qkv(x)], dim=1)
         pairs, value = F.silu(self.conv1d(columns)).float().split(self.widths, dim=-1)
-        pairs = unit_l2(_heads(pairs, self.key_dim))
+        pairs = unit_length(_heads(pairs, self.key_dim), KEY_EPS)
         if self.num_shared > 1:
             pairs = pairs.repeat_interleave(self.num_shared, dim=1)
         query, key = pairs.chunk(2, dim=1)

@@ -11,6 +11,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 
+def unit_length(x: Float[Tensor, "... width"], eps: float) -> Float[Tensor, "... width"]:
+    """Return x over sqrt(sum of squares + eps), in float32, in few calls."""
+    x = x.float()
+    length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x / torch.hypot(length, length.new_full((), eps**0.5))
+
+
+def unit_rms(x: Float[Tensor, "... width"], eps: float) -> Float[Tensor, "... width"]:
+    """Return x over sqrt(mean of squares + eps), in float32; a CPU has no kernel for the norm, a GPU has."""
+    if x.device.type != "cpu":
+        return F.rms_norm(x.float(), x.shape[-1:], eps=eps)
+    width = x.shape[-1]
+    return unit_length(x, eps * width) * width**0.5
+
+
 class Projection(nn.Module):
     """A matrix without bias, [out, in]."""
 
@@ -36,7 +51,7 @@ class RmsNorm(nn.Module):
     def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
         """Return the normed x in its own dtype; the work is done in float32."""
         weight = self.weight.float()
-        unit = F.rms_norm(x.float(), weight.shape, eps=self.eps)
+        unit = unit_rms(x, self.eps)
         return torch.addcmul(unit, unit, weight).to(x.dtype)
 
     __call__ = forward
@@ -52,8 +67,7 @@ class PlainRmsNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
         """Return the normed x in its own dtype; the work is done in float32."""
-        scale = self.weight.float()
-        return F.rms_norm(x.float(), scale.shape, scale, self.eps).to(x.dtype)
+        return (unit_rms(x, self.eps) * self.weight.float()).to(x.dtype)
 
     __call__ = forward
 
@@ -70,8 +84,7 @@ class GatedRmsNorm(nn.Module):
         self, x: Float[Tensor, "... width"], gate: Float[Tensor, "... width"]
     ) -> Float[Tensor, "... width"]:
         """Return the normed and gated x in the gate's dtype; the work is done in float32."""
-        scale = self.weight.float()
-        return (F.rms_norm(x.float(), scale.shape, scale, self.eps) * F.silu(gate.float())).to(gate.dtype)
+        return (unit_rms(x, self.eps) * self.weight.float() * F.silu(gate.float())).to(gate.dtype)
 
     __call__ = forward
 
