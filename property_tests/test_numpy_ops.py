@@ -129,7 +129,7 @@ def test_chunks_of_rows(seed, monkeypatch):
 
 @pytest.mark.clause("SAMP-10", "FAIL-11")
 def test_every_status_in_one_call():
-    """NaN, +inf, only -inf open, nothing open, the one open id banned, and NaN closed in a row that is well."""
+    """NaN, +inf, only -inf open, nothing open, the one open id banned; NaN closed in a good row."""
     logits = torch.zeros(6, 100)
     logits[:3, 70] = torch.tensor([NAN, INF, -INF])
     logits[5, 3] = NAN
