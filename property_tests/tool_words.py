@@ -1,145 +1,160 @@
-"""Tools, calls and awkward values, and a vocabulary whose tokens cut and join their texts everywhere."""
+"""A vocabulary with tokens that cross every border of a tool call, and the same language as a naive parser's.
 
+The parser's grammar is written out from the text format, byte by byte; that a name stands once in a call is
+told by reading the whole text again for each token.
+"""
+
+import functools
 import json
-import random
+import re
 
-from hypothesis import strategies as st
+import numpy as np
 
-from engine.frontend.tool_contract import ToolContract, tool_contract
+from engine.frontend.framing import OutputIds
+from engine.frontend.output_language import output_language
+from engine.frontend.tool_contract import tool_contract
 from engine.request import ToolChoice, ToolDeclaration
-from engine.text.vocabulary import TokenClass, Vocabulary
+from engine.text.compiler import ConstraintCompiler
+from engine.text.vocabulary import TokenClass, toy_vocabulary
+from oracles.grammar_prefix import Earley, Tokens
 
-CONTROL = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
-JOINED = (
-    *(b"\n\n", b"\n\n\n", b"\n\nab", b"ab", b'\n\n{"', b"\n<", b"<function", b"=get", b"_weather", b">\n"),
-    *(b"<parameter=", b"</parameter", b"</parameter>\n", b"\n</parameter>", b"\n</parameter>\n</function>\n"),
-    *(b">\n</", b"</function>\n", b"\n</parameter>\n<parameter=", b"city>\n", b"aa", b"ab\n", b'":', b'\\"'),
-    *(b"\xc3\xa9", b"\xf0\x9f", b"\x98\x80", b"\xa9a", b"true", b"12", b", ", b'": "', b"</", b"tool_call>"),
-    *(b"think>", b"  ", b" \n", b"a \n\n"),
-)
-VALUE_PARTS = (
-    *("a", "ab", " ", "\n", "\n\n", "é", "😀", '"', "\\", "\x01", "\u2028", "</parameter>", "<parameter=a>"),
-    *(
-        "</function>",
-        "<tool_call>",
-        "</tool_call>",
-        "</think>",
-        "<function=f>",
-        "\n</param",
-        "</parameter>\n",
-    ),
-    *("true", "True", "null", "12", "-1.5e3", "NaN", '{"a": 1}', '{"a":"</parameter>"}', "[1,", "\r\n"),
-)
-STRING, INTEGER, BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
-OBJECT = {"type": "object", "properties": {"a": STRING, "b": INTEGER}, "additionalProperties": False}
-LOOSE = {
-    "type": "object",
-    "properties": {
-        "city": STRING,
-        "days": INTEGER,
-        "flag": {"type": ["boolean", "null"]},
-        "any": {"description": "untyped"},
-        "é": {"anyOf": [{"type": "string"}, INTEGER]},
-        "list": {"oneOf": [{"type": "array"}, {"type": "object"}]},
-    },
-}
-STRICT = {
-    "type": "object",
-    "properties": {"city": STRING, "days": INTEGER, "flag": BOOLEAN, "box": OBJECT, "mark": {"const": "\n"}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
-SCHEMAS = {"loose": (LOOSE, False), "strict": (STRICT, True), "empty": ({"type": "object"}, False)}
-
-
-def tool_vocabulary() -> Vocabulary:
-    """All 256 bytes, joined tokens, the control tokens with a spelled twin of each, two completion ids."""
-    texts = [bytes([byte]) for byte in range(256)] + list(JOINED)
-    tokens = [*(mark.encode() for mark in CONTROL), *texts, *(mark.encode() for mark in CONTROL)]
-    control = dict(enumerate(CONTROL))
-    tokens += [b"<|im_end|>", b"<|endoftext|>", b"<|mask|>"]
-    last = len(tokens) - 1
-    return Vocabulary.build(
-        "tools", tokens, control=control, eos_ids=[last - 2, last - 1], ungenerable=[last]
-    )
-
-
-VOCABULARY = tool_vocabulary()
-IDS = {mark: index for index, mark in enumerate(CONTROL)}
+ALPHABET = 'abcdefghijklmnoprstuvxz_ \n"\\{}[]:,.-0123456789<>/=é'
+MERGES = (
+    b"\n\n", b"\n\n\n", b"\n\na", b">\n", b"\n</", b"\n<", b"</parameter>", b"<parameter=", b"=a>", b"a>\n",
+    b"=a", b"ab", b"a>", b"b>\na", b"parameter", b"function", b">\n\n", b"\na", b'{"', b'": ', b'"a"', b'":',
+    b"</function>\n", b"a\n</parameter>\n<parameter=a>\n", b"=ab>", b"x>", b'", "', b"1\n", b"\n</parameter>",
+)  # fmt: skip
+VOCABULARY = toy_vocabulary(ALPHABET, MERGES, control=("<think>", "</think>", "<tool_call>", "</tool_call>"))
+IDS = OutputIds.of(VOCABULARY)
+TEXT_BYTES = [
+    data if kind is TokenClass.TEXT else None
+    for data, kind in zip(VOCABULARY.token_bytes, VOCABULARY.classes, strict=True)
+]
 EOS = VOCABULARY.eos_ids[0]
-BY_BYTES = {
-    data: token_id
-    for token_id, (data, kind) in enumerate(zip(VOCABULARY.token_bytes, VOCABULARY.classes, strict=True))
-    if kind is TokenClass.TEXT
-}
-LONGEST = max(map(len, BY_BYTES))
 
 
-def declaration(name, schema, *, strict=False) -> ToolDeclaration:
-    """A tool with a schema given as a value."""
-    return ToolDeclaration(name, json.dumps(schema), strict=strict)
+@functools.cache
+def compiler():
+    """The compiler of the vocabulary, made once."""
+    return ConstraintCompiler(VOCABULARY)
 
 
-def contract(schemas=SCHEMAS, **choice) -> ToolContract:
-    """The contract of some tools: by name, their schema and whether they are strict."""
-    tools = [declaration(name, schema, strict=strict) for name, (schema, strict) in schemas.items()]
-    return tool_contract(tools, ToolChoice(**choice))
+def strict(name, properties, required=(), **more):
+    """A strict tool."""
+    schema = {"type": "object", "properties": properties, "required": list(required), **more}
+    return ToolDeclaration(name, json.dumps({"additionalProperties": False, **schema}), strict=True)
 
 
-def byte_ids(text: str) -> list[int]:
-    """A text in single-byte tokens."""
-    return [BY_BYTES[bytes([byte])] for byte in text.encode()]
+def language(tools=(), constraint=None, *, thinking=False, prefix="", core=None, **choice):
+    """The language of an output."""
+    contract = tool_contract(tools, ToolChoice(**choice), constraint) if tools else None
+    return output_language(compiler(), constraint, contract, thinking=thinking, prefix=prefix, core=core)
 
 
-def random_ids(text: str, rng: random.Random) -> list[int]:
-    """A text in tokens of any size, control marks as the text they are."""
-    data, place, found = text.encode(), 0, []
-    while place < len(data):
-        ends = [end for end in range(place + 1, place + LONGEST + 1) if data[place:end] in BY_BYTES]
-        end = rng.choice([end for end in ends if end <= len(data)])
-        found.append(BY_BYTES[data[place:end]])
-        place = end
+def tokens(text):
+    """A text as single bytes, the marks in angle brackets that are ids as ids."""
+    ids = {"</think>": IDS.think_close, "<tool_call>": IDS.tool_open, "</tool_call>": IDS.tool_close}
+    found = []
+    for part in re.split("(</think>|</?tool_call>)", text):
+        found += [ids[part]] if part in ids else [TEXT_BYTES.index(bytes([byte])) for byte in part.encode()]
     return found
 
 
-def call_ids(text: str, rng: random.Random | None = None) -> list[int]:
-    """One call as tokens: its first and last mark by their ids, all between as text."""
-    inside = text.removeprefix("<tool_call>").removesuffix("</tool_call>")
-    middle = byte_ids(inside) if rng is None else random_ids(inside, rng)
-    return [IDS["<tool_call>"], *middle, IDS["</tool_call>"]]
+def legal(matcher):
+    """The legal ids of a matcher."""
+    row = np.zeros(VOCABULARY.num_words, dtype=np.int32)
+    matcher.fill_words(row)
+    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 
-def calls_ids(texts, rng: random.Random | None = None) -> list[int]:
-    """Calls one line feed apart, as tokens."""
-    found: list[int] = []
-    for text in texts:
-        found += byte_ids("\n") if found else []
-        found += call_ids(text, rng)
-    return found
+def take(matcher, token_ids):
+    """Commit tokens."""
+    matcher.preview(token_ids)
+    matcher.confirm()
 
 
-def texts() -> st.SearchStrategy[str]:
-    """Values that a parameter's text can hold."""
-    parts = st.lists(st.sampled_from(VALUE_PARTS), max_size=6).map("".join)
-    return parts.filter(lambda text: "\n</parameter>" not in text)
+def accepts(found, text, *, ends=True):
+    """Whether a language takes a text byte by byte, and may end behind it."""
+    matcher = found.new_matcher()
+    for token_id in tokens(text):
+        if token_id not in legal(matcher):
+            return False
+        take(matcher, [token_id])
+    return (EOS in legal(matcher)) == ends
 
 
-def loose_arguments() -> st.SearchStrategy[dict[str, str]]:
-    """Arguments of a tool that is not strict, any names, as they are written."""
-    names = st.sampled_from([*LOOSE["properties"], "other", '"', "a b", "\\"])
-    return st.dictionaries(names, texts(), max_size=5)
+def call(name, *pairs):
+    """A call as text."""
+    inside = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in pairs)
+    return f"<tool_call>\n<function={name}>\n{inside}</function>\n</tool_call>"
 
 
-def strict_arguments() -> st.SearchStrategy[dict[str, object]]:
-    """Arguments that the strict tool allows, in declared order."""
-    box = st.fixed_dictionaries({}, optional={"a": texts(), "b": st.integers(-9, 9)})
-    optional = {"days": st.integers(-99, 99), "flag": st.booleans(), "box": box, "mark": st.just("\n")}
-    made = st.fixed_dictionaries({"city": texts()}, optional=optional)
-    return made.map(lambda found: {name: found[name] for name in STRICT["properties"] if name in found})
+def literal(text):
+    """The items of a parser for a fixed text."""
+    return tuple(frozenset([byte]) for byte in text.encode())
 
 
-def calls() -> st.SearchStrategy[list[tuple[str, dict[str, object]]]]:
-    """Up to three calls of the three tools."""
-    loose = st.tuples(st.sampled_from(["loose", "empty"]), loose_arguments())
-    strict = st.tuples(st.just("strict"), strict_arguments())
-    return st.lists(st.one_of(loose, strict), min_size=1, max_size=3)
+LEADS = frozenset(range(0xC2, 0xE0))
+CHARACTER = {"character": [(frozenset(range(0x80)),), (LEADS, frozenset(range(0x80, 0xC0)))]}
+
+
+def parser_of_free_tool(name):
+    """The parser of text, then calls of one tool that is not strict; a value by states of its own."""
+    end = b"\n</parameter>"
+    rules = {
+        **CHARACTER,
+        "output": [("text", "calls"), ("text",)],
+        "text": [(), ("character", "text")],
+        "calls": [("call",), ("call", *literal("\n"), "calls")],
+        "call": [
+            (
+                Tokens(frozenset([IDS.tool_open])),
+                *literal(f"\n<function={name}>\n"),
+                "arguments",
+                *literal("</function>\n"),
+                Tokens(frozenset([IDS.tool_close])),
+            )
+        ],
+        "arguments": [
+            (),
+            (*literal("<parameter="), "name", *literal(">\n"), "v0", *literal("\n"), "arguments"),
+        ],
+        "name": [("name_character",), ("name_character", "name")],
+        "name_character": [
+            (frozenset(range(0x80)) - frozenset(b"<>\r\n"),),
+            (LEADS, frozenset(range(0x80, 0xC0))),
+        ],
+    }
+    for state in range(len(end)):
+        options = []
+        for byte in range(0x80):
+            seen = end[:state] + bytes([byte])
+            after = next(size for size in range(len(seen), -1, -1) if end[:size] == seen[len(seen) - size :])
+            options.append((frozenset([byte]),) if after == len(end) else (frozenset([byte]), f"v{after}"))
+        options.append((LEADS, frozenset(range(0x80, 0xC0)), "v0"))
+        rules[f"v{state}"] = options
+    return Earley(rules, "output")
+
+
+def repeats_a_name(text):
+    """Whether a text of calls, cut anywhere, has completed a name twice in one call."""
+    for part in text.split("<tool_call>")[1:]:
+        names, place = [], part.find(">\n")
+        while place >= 0:
+            found = re.match(r"<parameter=([^<>\r\n]+)>", part[place + 2 :])
+            if not found:
+                break
+            names.append(found[1])
+            begin = place + 2 + found.end() + 1
+            closed = part.find("\n</parameter>", begin)
+            place = -1 if closed < 0 else closed + len("\n</parameter>") - 1
+            if closed >= 0 and part[place : place + 2] != ">\n":
+                break
+        if len(set(names)) < len(names):
+            return True
+    return False
+
+
+def text_of(token_ids):
+    """The text of tokens, ids by their spelling; a cut character replaced."""
+    return b"".join(VOCABULARY.token_bytes[i] for i in token_ids).decode(errors="replace")
