@@ -205,7 +205,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "A259",
         "settings are tiled instead of repeated per column",
-        replace(SAMPLE, ".repeat_interleave(times)", ".repeat(times)"),
+        replace(SAMPLE, "[:, None].expand(-1, times).reshape(-1)", ".repeat(times)"),
         checks=TESTS,
         clauses=("MASK-2", "SAMP-11"),
     ),
@@ -215,10 +215,10 @@ FAULTS: tuple[Fault, ...] = (
     _number(
         "A263",
         "draw and candidate index are exchanged",
-        "int(purpose), draw_index, candidate_index\n",
-        "int(purpose), candidate_index, draw_index\n",
+        " = purpose, draw_index, candidate_index\n",
+        " = purpose, candidate_index, draw_index\n",
     ),
-    _number("A264", "the purpose is left out", "int(purpose), draw_index", "0, draw_index"),
+    _number("A264", "the purpose is left out", " = purpose, draw_index", " = 0, draw_index"),
     _number("A265", "correction and bonus share their numbers", "    BONUS = 4\n", "    BONUS = 3\n"),
     _number("A266", "first and later tokens share their purpose", "    DECODE = 1\n", "    DECODE = 0\n"),
     _number(

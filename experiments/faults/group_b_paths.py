@@ -1,18 +1,28 @@
 """Group B, second half: faults of proposals, columns and coins, where a round is put together."""
 
+from collections.abc import Callable
+
 from experiments.faults.planting import Fault, fault, replace
 
 PROGRAM = "engine/runtime/program.py"
 LANES = "engine/runtime/lanes.py"
 PROPOSE = "engine/ops/propose.py"
-DFLASH2 = "engine/runtime/drafters/dflash2.py"
+FINISH = "engine/runtime/finish.py"
+ACCEPT = "engine/ops/accept.py"
+WALK = "engine/runtime/drafters/walk.py"
 RNG = "engine/ops/rng.py"
 TOGETHER = ("property_tests/test_paths.py::test_exact_checks",)
 SELECTOR = ("property_tests/test_propose.py", "gate:exact ops")
 
 
-def _round(name: str, title: str, old: str, new: str, *clauses: str, times: int = 1) -> Fault:
-    return fault(name, title, replace(PROGRAM, old, new, times=times), checks=TOGETHER, clauses=clauses)
+def _at(file: str) -> Callable[..., Fault]:
+    def made(name: str, title: str, old: str, new: str, *clauses: str, times: int = 1) -> Fault:
+        return fault(name, title, replace(file, old, new, times=times), checks=TOGETHER, clauses=clauses)
+
+    return made
+
+
+_round, _finish, _coins = _at(PROGRAM), _at(FINISH), _at(ACCEPT)
 
 
 ONLY_LAST = (
@@ -21,20 +31,21 @@ ONLY_LAST = (
     "    _last = torch.arange(_bias.shape[0])[:, None] % stride == stride - 1\n"
     "    return torch.where(_last, _bias, 0.0)"
 )
-BANS = "            banned_bitmask=batch_bans(forward.lanes, forward.stride),\n"
-COUNTS = "            counts=batch_counts(forward.lanes, forward.drafts.ids, forward.stride),\n"
-POSITIONS = "positions = (first[:, None] + torch.arange(num_drafts)).reshape(-1)"
+REPEAT = "constrained_mask = constrained_mask.repeat_interleave(batch.num_columns)\n"
+BANS = "            banned_bitmask=consumers.banned,\n"
+COUNTS = "            counts=consumers.counts,\n"
+IDS = "token_ids=drafts.token_ids,"
+SAFE = "((drafts.token_ids >= 0) & (drafts.token_ids < self.vocab_size))"
 
 FAULTS: tuple[Fault, ...] = (
     fault(
         "B24",
         "only the bonus column is masked",
         replace(
-            PROGRAM,
-            "constrained_mask = window.constrained_mask.repeat_interleave(forward.stride)\n",
-            "constrained_mask = window.constrained_mask.repeat_interleave(forward.stride)\n"
-            "            _column = torch.arange(constrained_mask.shape[0]) % forward.stride\n"
-            "            constrained_mask = constrained_mask & (_column == forward.stride - 1)\n",
+            FINISH,
+            REPEAT,
+            REPEAT + "            _column = torch.arange(constrained_mask.shape[0]) % batch.num_columns\n"
+            "            constrained_mask = constrained_mask & (_column == batch.num_columns - 1)\n",
         ),
         checks=TOGETHER,
         clauses=("SPEC-4", "SAMP-11"),
@@ -49,7 +60,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "B224",
         "corrections are drawn under the proposal's purpose",
-        replace(PROGRAM, "Purpose.CORRECTION", "Purpose.PROPOSAL"),
+        replace(ACCEPT, "[Purpose.CORRECTION] * k", "[Purpose.PROPOSAL] * k"),
         checks=TOGETHER,
         clauses=("SAMP-13", "SPEC-8"),
     ),
@@ -102,8 +113,8 @@ FAULTS: tuple[Fault, ...] = (
         checks=TOGETHER,
         clauses=("SPEC-4", "SAMP-11"),
     ),
-    _round("B227", "bans are left out of verification", BANS, "", "SERV-25", "SPEC-4"),
-    _round("B228", "penalties are left out of verification", COUNTS, "", "SPEC-4", "SAMP-11"),
+    _finish("B227", "bans are left out of verification", BANS, "", "SERV-25", "SPEC-4"),
+    _finish("B228", "penalties are left out of verification", COUNTS, "", "SPEC-4", "SAMP-11"),
     fault(
         "B51",
         "a column's counts leave the drafts before it out",
@@ -146,54 +157,54 @@ FAULTS: tuple[Fault, ...] = (
     _round(
         "B54",
         "coins are keyed by the row of the batch",
-        "seeds = torch.tensor([lane.seed_bits for lane in forward.lanes])",
-        "seeds = torch.tensor([lane.seed_bits + i for i, lane in enumerate(forward.lanes)])",
+        "[lane.seed_bits for lane in lanes]",
+        "[lane.seed_bits + i for i, lane in enumerate(lanes)]",
         "SAMP-13",
     ),
-    _round(
+    _coins(
         "B55",
         "a row without drafts shifts its random numbers",
-        "draw(seeds, first + proposal.extents, forward.last_purpose)",
-        "draw(seeds, first + proposal.extents + (proposal.extents == 0), forward.last_purpose)",
+        "positions[:, -1] += extents",
+        "positions[:, -1] += extents + (extents == 0)",
         "SAMP-13",
     ),
-    _round(
+    _coins(
         "B232",
         "all columns share the first column's coin",
-        POSITIONS,
-        "positions = (first[:, None] + 0 * torch.arange(num_drafts)).reshape(-1)",
+        "first_positions[:, None] + columns",
+        "first_positions[:, None] + 0 * columns",
         "SAMP-13",
         "SPEC-8",
     ),
     _round(
         "B233",
         "positions count the prompt",
-        "first = torch.tensor([lane.num_generated for lane in forward.lanes])",
-        "first = torch.tensor([len(lane.history) for lane in forward.lanes])",
+        "[lane.num_generated for lane in lanes]",
+        "[len(lane.history) for lane in lanes]",
         "SAMP-13",
     ),
-    _round(
+    _coins(
         "B234",
         "acceptance and correction share a coin",
-        "by_column, positions, Purpose.CORRECTION",
-        "by_column, positions, Purpose.ACCEPT",
+        "[Purpose.CORRECTION] * k",
+        "[Purpose.ACCEPT] * k",
         "SAMP-13",
         "SPEC-8",
     ),
     _round(
         "B235",
         "a first token is drawn under another purpose",
-        "return Purpose.PREFILL",
-        "return Purpose.DECODE",
+        "rows, masks, 0, Purpose.PREFILL",
+        "rows, masks, 0, Purpose.DECODE",
         "SAMP-13",
     ),
     fault(
         "B56",
         "drafts come from the global generator",
         replace(
-            DFLASH2,
-            "ops.uniforms(seeds, positions + j, Purpose.PROPOSAL)",
-            "torch.rand(len(lanes), dtype=torch.float64)",
+            WALK,
+            "ops.uniforms(batch.seeds, batch.first_positions + j, Purpose.PROPOSAL)",
+            "torch.rand(len(batch.seeds), dtype=torch.float64)",
         ),
         checks=("property_tests/test_layering.py::test_randomness_is_an_argument", *TOGETHER),
         clauses=("SAMP-13",),
@@ -201,7 +212,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "B236",
         "all drafts of a chain share one random number",
-        replace(DFLASH2, "positions + j, Purpose.PROPOSAL", "positions, Purpose.PROPOSAL"),
+        replace(WALK, "first_positions + j, Purpose", "first_positions, Purpose"),
         checks=TOGETHER,
         clauses=("SAMP-13", "SPEC-8"),
     ),
@@ -209,9 +220,9 @@ FAULTS: tuple[Fault, ...] = (
         "B58",
         "q stays with the row of the batch above",
         replace(
-            DFLASH2,
-            "candidate_ids, _stack(draft_probs))",
-            "candidate_ids.roll(1, 0), _stack(draft_probs).roll(1, 0))",
+            WALK,
+            "candidate_ids, torch.stack(draft_probs, dim=1))",
+            "candidate_ids.roll(1, 0), torch.stack(draft_probs, dim=1).roll(1, 0))",
         ),
         checks=TOGETHER,
         clauses=("SPEC-3", "SPEC-4"),
@@ -219,42 +230,38 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "B237",
         "the pair term always starts from the anchor",
-        replace(DFLASH2, "self.model.pair(chosen, ", "self.model.pair(anchor, "),
-        replace(
-            DFLASH2,
-            "        draft_ids, draft_probs = [], []\n",
-            "        draft_ids, draft_probs = [], []\n        anchor = chosen\n",
-        ),
+        replace(WALK, "pair(j, chosen, ", "pair(j, batch.anchors, "),
         checks=TOGETHER,
         clauses=("SPEC-3",),
     ),
-    _round(
+    _finish(
         "B238",
         "drafts are read as padding where they are out of range",
-        "ids = [[*row, *[0] * (num_drafts - len(row))] for row in forward.drafts.ids]",
-        "ids = [[*map(self._safe, row), *[0] * (num_drafts - len(row))] for row in forward.drafts.ids]",
+        IDS,
+        f"token_ids=drafts.token_ids * {SAFE},",
         "MASK-3",
         "SPEC-5",
     ),
-    _round(
+    _finish(
         "B239",
         "a missing draft is verified like a real one",
-        "extents=torch.tensor([len(row) for row in forward.drafts.ids])",
-        "extents=torch.tensor([num_drafts for row in forward.drafts.ids])",
+        "extents=torch.minimum(drafts.extents, batch.limits)",
+        "extents=torch.full_like(drafts.extents, drafts.token_ids.shape[1])",
         "MASK-3",
     ),
-    _round(
+    _finish(
         "B240",
         "a completion id among the drafts does not end the round",
-        "ends = [[token_id in self._eos_ids for token_id in row] for row in ids]",
-        "ends = [[False for token_id in row] for row in ids]",
+        "(drafts.token_ids[:, :, None] == self.eos_ids).any(dim=-1)",
+        "torch.zeros_like(drafts.token_ids, dtype=torch.bool)",
         "SPEC-6",
     ),
     _round(
         "B241",
         "the window is longer than the budget",
-        "ids[: row.max_new - 1]",
-        "ids[: row.max_new]",
+        "row.max_new - 1",
+        "row.max_new",
         "SPEC-6",
+        times=3,
     ),
 )

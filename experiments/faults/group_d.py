@@ -289,8 +289,8 @@ FAULTS: tuple[Fault, ...] = (
     _session(
         "D215",
         "the budget ends one token early",
-        "spent = len(licensed) == self.remaining",
-        "spent = len(licensed) >= self.remaining - 1",
+        "if len(licensed) == self.remaining",
+        "if len(licensed) >= self.remaining - 1",
         "DONE-4",
     ),
     _session(
@@ -369,7 +369,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "D225",
         "a dead end is sampled from its filler",
-        replace(OUTCOME, "    if not dead:\n", "    if dead or not dead:\n"),
+        replace(OUTCOME, "        if not any(dead):\n", "        if dead:\n"),
         checks=RUNS,
         clauses=("EMPTY-1", "FAIL-7", "MASK-11"),
     ),

@@ -189,9 +189,9 @@ FAULTS: tuple[Fault, ...] = (
         "masks are written into the rows of constrained requests only, counted from 0",
         replace(
             PROGRAM,
-            "            out = self._bitmask_view[i * forward.stride : (i + 1) * forward.stride]\n",
+            "            out = self._bitmask_view[i * stride : (i + 1) * stride]\n",
             "            _row = sum(constrained[:i])\n"
-            "            out = self._bitmask_view[_row * forward.stride : (_row + 1) * forward.stride]\n",
+            "            out = self._bitmask_view[_row * stride : (_row + 1) * stride]\n",
         ),
         checks=ROWS,
         clauses=("MASK-2", "SAMP-14"),
