@@ -10,7 +10,7 @@ from engine.errors import RequestError
 from engine.frontend.chat_template import Source, render
 from engine.request import Message, PromptInput, ToolCall, ToolDeclaration
 from experiments.training import chat
-from property_tests.tool_words import CONTROL
+from property_tests.call_words import CONTROL
 
 CITY = '{"type": "object", "properties": {"z": {"type": "string"}, "a": {"const": 1.50}}}'
 WEATHER = ToolDeclaration("get_weather", CITY, "The weather.")

@@ -14,7 +14,7 @@ from engine.frontend.framing import OutputIds
 from engine.frontend.tokenizer import qwen3_5_vocabulary
 from engine.request import Branch, FinishReason, ToolCall
 from oracles.tool_text import write_call
-from property_tests.tool_words import (
+from property_tests.call_words import (
     BY_BYTES,
     CONTROL,
     EOS,

@@ -10,7 +10,7 @@ from engine.errors import ErrorKind, RefusedConstruct, RequestError
 from engine.frontend.tool_contract import Reading, tool_contract
 from engine.frontend.tool_reader import value_json
 from engine.request import OutputConstraint, ToolChoice, ToolConstraints, ToolDeclaration, ToolMode
-from property_tests.tool_words import INTEGER, LOOSE, STRICT, STRING, contract, declaration
+from property_tests.call_words import INTEGER, LOOSE, STRICT, STRING, contract, declaration
 
 INVALID, UNSUPPORTED = ErrorKind.INVALID_TOOL_CONSTRAINT, ErrorKind.UNSUPPORTED_JSON_SCHEMA
 LIST = {"type": "array", "items": STRING}

@@ -13,7 +13,7 @@ from engine.frontend.tool_reader import MalformedCall, ToolReader
 from engine.request import FinishReason, ToolCall
 from experiments.schema_data import data_folder
 from oracles.tool_text import NotCalls, read_calls, write_call, write_calls
-from property_tests.tool_words import (
+from property_tests.call_words import (
     SCHEMAS,
     VOCABULARY,
     byte_ids,

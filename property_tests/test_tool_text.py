@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from experiments.schema_data import data_folder
 from oracles.tool_text import NotCalls, read_calls, write_call, write_calls
-from property_tests.tool_words import LOOSE, SCHEMAS, STRICT, strict_arguments
+from property_tests.call_words import LOOSE, SCHEMAS, STRICT, strict_arguments
 
 WEATHER = "<tool_call>\n<function=loose>\n<parameter=city>\n Oslo\n\n</parameter>\n</function>\n</tool_call>"
 BARE = "<tool_call>\n<function=loose>\n</function>\n</tool_call>"
