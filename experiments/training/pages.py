@@ -40,7 +40,9 @@ def _draw(path: Path, figures: Mapping[str, Any], lines: Sequence[Line]) -> None
             axis.plot(minutes, [line.loss for line in own], lw=1.3, color=COLOURS[name], label=LABELS[name])
         axis.set_xlabel("minutes of this stage")
         axis.set_ylabel("loss (nats)")
-        axis.set_yscale("log")
+        axis.set_yscale("log", subs=(2, 5))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("{x:g}")
         axis.set_title(title, fontsize=10, loc="left")
         axis.grid(which="both", alpha=0.25)
         axis.legend(frameon=False)
@@ -113,7 +115,8 @@ def _stages(figures: Mapping[str, Any], lines: Sequence[Line]) -> str:
         "gradients are clipped at 1. The target's loss counts answers fully and prompts at 0.2. Drafters see "
         "the frozen target's text, half of it greedy and half sampled at temperatures 0.7 and 1.0, and learn "
         "the target's softmax. MTP's three chained steps weigh 1, 0.6, 0.36; a block's row j weighs "
-        "exp(-(j - 1) / 4)."
+        "exp(-(j - 1) / 4). DFlash2's loss is the sum of two: its rows' and its selector's. Minutes are "
+        "those of each stage by itself; stages that share the machine overlap."
     )
 
 
