@@ -1,7 +1,8 @@
 """The numbers of a DFlash or DFlash2 drafter, read from and written to its published `config.json`.
 
-What may stand at the top level or under `dflash_config` is read from either. A field whose value asks for
-something that this drafter does not compute is refused, never dropped.
+What may stand at the top level or under `dflash_config` is read from either, and refused where both say it
+differently. A field whose value asks for something that this drafter does not compute is refused, never
+dropped.
 """
 
 from collections.abc import Mapping
@@ -111,6 +112,9 @@ class DFlashConfig:
         nested = document.get(NESTED, {})
         if not isinstance(nested, Mapping):
             raise invalid_config(NESTED, nested, "an object")
+        for name in nested.keys() & document.keys():
+            if nested[name] != document[name]:
+                raise invalid_config(name, document[name], f"{nested[name]!r}, as in {NESTED}")
         flat = {**document, **nested, **_rope(document)}
         for name, allowed in FIXED.items():
             for place in (document, nested):
@@ -119,6 +123,7 @@ class DFlashConfig:
         counts = {field: read_count(flat, name, default) for field, (name, default) in COUNTS.items()}
         if architecture == DFLASH2:
             counts |= {field: read_count(flat, name, default) for field, (name, default) in SELECTOR.items()}
+        _require_whole_vocabulary(flat, counts["vocab_size"])
         num_layers, num_heads = counts["num_layers"], counts["num_heads"]
         windows = _windows(flat, num_layers)
         return cls(
@@ -190,10 +195,20 @@ def _mask_token_id(flat: Mapping[str, Any]) -> int:
     return value
 
 
+def _require_whole_vocabulary(flat: Mapping[str, Any], vocab_size: int) -> None:
+    """Refuse a drafter of fewer tokens than its target: its ids would be other ids."""
+    name = "draft_vocab_size"
+    if flat.get(name) not in (None, vocab_size):
+        raise invalid_config(name, flat[name], f"the vocab_size {vocab_size}")
+
+
 def _windows(flat: Mapping[str, Any], num_layers: int) -> tuple[int | None, ...]:
     kinds = flat.get("layer_types") or [FULL] * num_layers
     if not isinstance(kinds, list) or len(kinds) != num_layers or set(kinds) - {SLIDING, FULL}:
         raise invalid_config("layer_types", kinds, f"a list of {num_layers} of '{SLIDING}' and '{FULL}'")
+    for name in ("use_sliding_window", "use_swa"):
+        if flat.get(name) not in (None, SLIDING in kinds):
+            raise invalid_config(name, flat[name], f"{SLIDING in kinds}, as layer_types say")
     if SLIDING not in kinds:
         return (None,) * num_layers
     named = "swa_window_size" if "swa_window_size" in flat else "sliding_window"
@@ -216,14 +231,22 @@ def _causal(
     return tuple(width is not None for width in windows)
 
 
+def _rope_type(settings: Mapping[str, Any]) -> object:
+    """Return the kind of rotation; older files name it `type`."""
+    return settings.get("rope_type", settings.get("type", "default"))
+
+
 def _rope(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the rotary settings, from an object or beside the others; scaled rotation is refused."""
     for name in ("rope_parameters", "rope_scaling"):
         settings = document.get(name)
         if settings is None:
             continue
-        if not isinstance(settings, Mapping) or settings.get("rope_type", "default") != "default":
+        if not isinstance(settings, Mapping) or _rope_type(settings) != "default":
             raise invalid_config(name, settings, "an object with rope_type 'default'")
+        theta = settings.get("rope_theta")
+        if theta is not None and document.get("rope_theta", theta) != theta:
+            raise invalid_config("rope_theta", document["rope_theta"], f"{theta!r}, as in {name}")
         if settings.get("partial_rotary_factor", 1.0) != 1.0:
             raise invalid_config(f"{name}/partial_rotary_factor", settings["partial_rotary_factor"], "1.0")
         return settings
