@@ -58,15 +58,19 @@ def run_of(config, junk=0.0):
     return module, features, rows, module.block(rows, placement, caches)
 
 
+def oracle_block(module, features, rows, start):
+    """One lane's block after its context by the oracle."""
+    weights, shape = doubles(module), shape_of(module.config)
+    halves = [list(part) for part in np.split(features.double().numpy(), 2, axis=1)]
+    seen = oracle.context(weights, shape, halves)[:start]
+    return np.array(oracle.block(weights, shape, list(rows.double().numpy()), start, seen))
+
+
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_blocks_are_the_oracles_and_junk_past_a_lane_is_never_seen(config):
     module, features, rows, found = run_of(config)
-    weights, shape = doubles(module), shape_of(config)
     for b, start in enumerate(STARTS):
-        both = features[b].double().numpy()
-        halves = [list(part) for part in np.split(both, 2, axis=1)]
-        seen = oracle.context(weights, shape, halves)[:start]
-        wanted = np.array(oracle.block(weights, shape, list(rows[b].double().numpy()), start, seen))
+        wanted = oracle_block(module, features[b], rows[b], start)
         assert np.abs(found[b].numpy() - wanted).max() <= 1e-5 * np.abs(wanted).max()
     assert torch.equal(run_of(config, junk=9.0)[3], found)
 
@@ -83,6 +87,8 @@ def test_many_blocks_in_one_forward_are_the_blocks_one_by_one_and_gradients_reac
     visible = torch.cat([torch.arange(9) < starts[:, None], own == own[:, None]], dim=1)[None, None]
     both = module(torch.cat([rows[:1], rows[2:]], dim=1), positions, context, visible)
     assert torch.allclose(both[:, :size], found[:1], rtol=1e-5, atol=1e-5)
+    second = oracle_block(module, features[0], rows[2], 9)
+    assert np.abs(both[0, size:].detach().numpy() - second).max() <= 1e-5 * np.abs(second).max()
     hidden, extra = both.square().mean(), 0.0
     if config.is_dflash2:
         extra = module.pair(torch.tensor([1]), both[:, 1], torch.tensor([[2, 3]])).sum()
