@@ -55,7 +55,7 @@ def _draw(path: Path, figures: Mapping[str, Any], lines: Sequence[Line]) -> None
     axes[2].set_ylim(0, 1.02)
     axes[2].set_title("Greedy drafts on greedy held-out answers", fontsize=10, loc="left")
     axes[2].grid(alpha=0.25)
-    axes[2].legend(frameon=False)
+    axes[2].legend(frameon=False, loc="lower left")
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path)
