@@ -84,7 +84,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "E99",
         "listed strings are not escaped",
-        replace(JSON, "json_text(literal_language(texts))", "literal_language(texts)"),
+        replace(JSON, "[quoted(text)[1:-1] for text in texts]", "texts"),
         checks=(SAME, *_tests("language"), MASKS),
         clauses=("JSON-35", "JSON-12"),
     ),

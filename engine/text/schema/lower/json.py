@@ -23,8 +23,8 @@ from engine.text.schema.reduce.branches import Node
 from engine.text.schema.reduce.clauses import Expansion
 from engine.text.schema.reduce.places import place_of, pointing_at
 from engine.text.schema.reduce.reducer import Reducer
-from engine.text.schema.source import Number, Value
-from engine.text.schema.strings import json_text, literal_language, string_terminal
+from engine.text.schema.source import Number, Value, quoted
+from engine.text.schema.strings import QUOTE, literal_language, string_terminal
 
 # Formats and patterns come again and again.
 kept_terminal = functools.lru_cache(maxsize=1024)(string_terminal)
@@ -110,7 +110,7 @@ class Lowerer:
         """The texts of listed strings and numbers; the strings share their beginnings."""
         texts = [value for value in values if isinstance(value, str)]
         if texts:
-            yield seq([literal('"'), json_text(literal_language(texts)), literal('"')])
+            yield seq([QUOTE, literal_language([quoted(text)[1:-1] for text in texts]), QUOTE])
         for value in values:
             if isinstance(value, Number):
                 yield alt([literal(text) for text in spellings(value)])

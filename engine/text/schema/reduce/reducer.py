@@ -24,6 +24,7 @@ from engine.text.schema.reduce.branches import (
     ARRAY,
     BOOLEAN,
     FRACTION,
+    KEYWORD_TYPES,
     NULL,
     NUMBER,
     OBJECT,
@@ -115,8 +116,9 @@ class Reducer:
             schema = _limiting(branch)
             if schema is not None:
                 values = schema.value["enum"] if schema.has("enum") else [schema.value["const"]]
+                only_lists = _only_lists(branch)
                 for value in values:
-                    if branch.types & type_of(value) and self._all_hold(branch, value):
+                    if branch.types & type_of(value) and (only_lists or self._all_hold(branch, value)):
                         gathered.add_value(self._spelled(branch, value))
             else:
                 self._gather(branch, gathered)
@@ -203,6 +205,14 @@ def _limiting(branch: Branch) -> Schema | None:
         if isinstance(fact, Plain) and (fact.schema.has("enum") or fact.schema.has("const"))
     ]
     return min(listed, key=lambda s: 1 if s.has("const") else len(s.value["enum"]), default=None)
+
+
+def _only_lists(branch: Branch) -> bool:
+    """Whether a branch with listed values holds nothing but that list: each of them is a member."""
+    if len(branch.facts) > 1:
+        return False
+    (fact,) = branch.facts
+    return isinstance(fact, Plain) and len(fact.schema.active.keys() & KEYWORD_TYPES.keys()) == 1
 
 
 @attrs.define
