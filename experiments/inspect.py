@@ -1,10 +1,12 @@
 """`counterproof inspect`: why is this token legal here, or not? One constraint, one prefix, the legal set.
 
 Shows whether the text may end after the prefix, how many ids are legal and which, the core that was chosen,
-and what compile and mask cost. An error is shown under the line of the source it points to; exit code 2.
+and what compile and mask cost. With `--tools` the output holds calls; control tokens that the prefix spells
+stand for their ids. An error is shown under the line of the source it points to; exit code 2.
 """
 
 import argparse
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +19,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engine.errors import IntegrityError, MissingDependency, RequestError
-from engine.request import OutputConstraint
+from engine.errors import ErrorKind, IntegrityError, MissingDependency, RequestError
+from engine.frontend.output_language import output_language
+from engine.frontend.tool_contract import ToolContract, tool_contract
+from engine.request import OutputConstraint, ToolChoice, ToolDeclaration, ToolMode
 from engine.text.compiler import CompiledConstraint, ConstraintCompiler
 from engine.text.matcher import Matcher
+from engine.text.schema.source import parse, text_of
 from engine.text.vocabulary import TokenClass, Vocabulary
 from experiments.vocabularies import METAVAR, vocabulary_name, vocabulary_of
 
@@ -45,8 +50,15 @@ def parser() -> argparse.ArgumentParser:
     source.add_argument("grammar", nargs="?", type=Path, metavar="GRAMMAR", help="file with a GBNF grammar")
     source.add_argument("--regex", metavar="R", help="regular expression for the whole output")
     source.add_argument("--choice", action="append", metavar="C", help="one of the choices; repeat it")
+    source.add_argument(
+        "--tools", type=Path, metavar="FILE", help="JSON list of tools, plain or as functions"
+    )
+    found.add_argument("--tool-choice", default="auto", metavar="auto|required|none|NAME")
+    found.add_argument("--thinking", action="store_true", help="the output begins in thinking")
     found.add_argument("--prefix", default="", metavar="TEXT", help="text that stands already")
-    found.add_argument("--vocab", type=vocabulary_name, default="toy", metavar=METAVAR)
+    found.add_argument(
+        "--vocab", type=vocabulary_name, metavar=METAVAR, help="left out: toy, with --tools qwen3.5"
+    )
     found.add_argument("--core", help="force a core by name; left out: the engine's own choice")
     found.add_argument("--top", type=int, default=20, metavar="N", help="how many legal tokens to show")
     return found
@@ -58,12 +70,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console()
     source = ""
     try:
-        constraint, source = _constraint(arguments)
-        vocabulary = vocabulary_of(arguments.vocab)
-        compiled, _ = ConstraintCompiler(vocabulary).compile(constraint, core=arguments.core)
-        matcher = compiled.new_matcher(vocabulary)
-        take_prefix(matcher, vocabulary, arguments.prefix)
-        show(console, compiled, matcher, vocabulary, arguments)
+        vocabulary = vocabulary_of(arguments.vocab or ("qwen3.5" if arguments.tools else "toy"))
+        constraint, contract, source = _sources(arguments)
+        compiler = ConstraintCompiler(vocabulary)
+        language = output_language(
+            compiler, constraint, contract, thinking=arguments.thinking, core=arguments.core
+        )
+        assert language is not None, "a constraint or a choice of calls is enforced"
+        matcher = language.new_matcher()
+        take_output(matcher, vocabulary, arguments.prefix)
+        show(console, language.compiled, matcher, vocabulary, arguments)
     except RequestError as error:
         show_error(console, error, source)
         return 2
@@ -71,6 +87,43 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(Text(f"error: {error}", style="bold red"))
         return 2
     return 0
+
+
+def _sources(arguments: argparse.Namespace) -> tuple[OutputConstraint | None, ToolContract | None, str]:
+    """The constraint or the tools that are given, and the source that an error can point into."""
+    if arguments.tools is None:
+        constraint, source = _constraint(arguments)
+        return constraint, None, source
+    tools = declarations(arguments.tools.read_text(encoding="utf-8"))
+    word = arguments.tool_choice
+    choice = ToolChoice(word) if word in list(ToolMode) else ToolChoice(ToolMode.REQUIRED, (word,))
+    return None, tool_contract(tools, choice), ""
+
+
+def declarations(source: str) -> list[ToolDeclaration]:
+    """Tools from JSON text: a list of objects, each plain or as `{"type": "function", "function": ...}`."""
+    value = parse(source)
+    if not isinstance(value, list) or not all(isinstance(tool, dict) for tool in value):
+        raise RequestError(
+            ErrorKind.INVALID_TOOL_CONSTRAINT, "tools are a JSON list of objects", source="tools"
+        )
+    found = []
+    for tool in value:
+        tool = tool.get("function", tool)
+        schema = text_of(tool.get("parameters", {"type": "object", "properties": {}}))
+        found.append(ToolDeclaration(tool.get("name"), schema, strict=tool.get("strict") is True))
+    return found
+
+
+def take_output(matcher: Matcher, vocabulary: Vocabulary, text: str) -> None:
+    """Commit an output so far: control tokens that its marks spell, and text between them."""
+    marks = {vocabulary.token_bytes[i].decode(): i for i in vocabulary.ids_of(TokenClass.CONTROL)}
+    for piece in re.split("(" + "|".join(map(re.escape, marks)) + ")", text) if marks else [text]:
+        if piece in marks and _accepts(matcher, marks[piece]):
+            matcher.preview((marks[piece],))
+            matcher.confirm()
+        else:
+            take_prefix(matcher, vocabulary, piece)
 
 
 def _constraint(arguments: argparse.Namespace) -> tuple[OutputConstraint, str]:

@@ -132,7 +132,8 @@ def test_strict_arguments():
     for pairs in (
         [], [("n", "1")], [("x", ""), ("x", "")], [("n", "1"), ("x", "a")], [("x", ""), ("n", big)],
         [("x", ""), ("n", " 1")], [("x", ""), ("o", "{ }")], [("x", ""), ("o", '{"a":1}')],
-        [("x", ""), ("z", "")],        [("x", ""), ("o", '{"a": 1, "a": 2}')], [("x", ""), ("o", '{"b": {"a": 1, "a": 2}}')],
+        [("x", ""), ("z", "")],
+        [("x", ""), ("o", '{"a": 1, "a": 2}')], [("x", ""), ("o", '{"b": {"a": 1, "a": 2}}')],
     ):  # fmt: skip
         assert not accepts(found, call("get", *pairs)), pairs
     numbers = language([strict("get", {"n": {"type": "number"}})], mode="required")
