@@ -9,6 +9,7 @@ from engine.models.dflash2 import DFlash2
 from engine.models.dflash_config import DFlashConfig
 from engine.models.qwen3_5.config import Qwen35Config
 from engine.models.qwen3_5.parts import PlainRmsNorm
+from oracles import dflash as oracle
 
 
 def config_of(target: Qwen35Config, block_size: int, target_layer_ids: tuple[int, ...]) -> DFlashConfig:
@@ -61,3 +62,15 @@ def dflash_of(target: Qwen35Config, block_size: int, layers: tuple[int, ...], se
 def dflash2_of(target: Qwen35Config, block_size: int, layers: tuple[int, ...], seed: int = 3) -> DFlash2:
     """A random DFlash2 drafter."""
     return filled(DFlash2(config2_of(target, block_size, layers)), seed)
+
+
+def doubles(module: torch.nn.Module) -> dict[str, np.ndarray]:
+    """Its tensors for the oracle."""
+    return {name: tensor.double().numpy() for name, tensor in module.state_dict().items()}
+
+
+def shape_of(config: DFlashConfig) -> oracle.Shape:
+    """Its numbers for the oracle."""
+    names = ("num_layers", "num_heads", "num_kv_heads", "head_dim", "rope_theta", "eps", "windows", "causal")
+    numbers = {name: getattr(config, name) for name in names}
+    return oracle.Shape(**numbers, num_taps=config.conv_kernel, group=config.conv_group or 1)

@@ -5,12 +5,20 @@ import numpy as np
 import pytest
 import torch
 
+from engine.models import dflash, dflash2
+from engine.models.checkpoint import (
+    ExtraTensor,
+    InvalidCheckpoint,
+    MisshapedTensor,
+    MissingTensor,
+    write_files,
+)
 from engine.models.dflash import DFlash
 from engine.models.dflash2 import DFlash2
 from engine.models.qwen3_5.attention import KeyValues, Placement
 from engine.models.weights import load_drafter, save_drafter
 from oracles import dflash as oracle
-from property_tests.dflash_words import config2_of, config_of, filled
+from property_tests.dflash_words import config2_of, config_of, doubles, filled, shape_of
 from property_tests.qwen3_5_words import BASE
 
 PLAIN, CONV = config_of(BASE, 4, (2, 0)), config2_of(BASE, 4, (2, 0))
@@ -28,18 +36,6 @@ STARTS, LANES = (5, 0, 9), (2, 0, 3)
 def made(config, seed=4):
     """A random drafter."""
     return filled((DFlash2 if config.is_dflash2 else DFlash)(config), seed)
-
-
-def doubles(module):
-    """Its tensors for the oracle."""
-    return {name: tensor.double().numpy() for name, tensor in module.state_dict().items()}
-
-
-def shape_of(config):
-    """Its numbers for the oracle."""
-    names = ("num_layers", "num_heads", "num_kv_heads", "head_dim", "rope_theta", "eps", "windows", "causal")
-    numbers = {name: getattr(config, name) for name in names}
-    return oracle.Shape(**numbers, num_taps=config.conv_kernel, group=config.conv_group or 1)
 
 
 def run_of(config, junk=0.0):
@@ -121,3 +117,68 @@ def test_what_is_saved_is_loaded(tmp_path, config):
     wanted = made(config).state_dict()
     assert loaded.state_dict().keys() == wanted.keys()
     assert all(torch.equal(tensor, wanted[name]) for name, tensor in loaded.state_dict().items())
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_a_row_of_a_batch_is_the_row_alone(config):
+    module, features, rows, found = run_of(config)
+    for b, start in enumerate(STARTS):
+        caches = [KeyValues.allocate(config, 1, 20, torch.float32) for _ in config.windows]
+        module.write(features[b : b + 1], Placement.of([0], [0], 9, 20), caches)
+        alone = module.block(rows[b : b + 1], Placement.of([0], [start], config.block_size, 20), caches)
+        assert torch.allclose(alone, found[b : b + 1], rtol=1e-5, atol=1e-5)
+
+
+def test_a_context_written_in_parts_is_the_same():
+    """Parts of a history go behind each other, whatever was written past their places before."""
+    module, features, rows, found = run_of(CONV)
+    caches = [KeyValues.allocate(CONV, 1, 20, torch.float32) for _ in CONV.windows]
+    for start, stop in ((0, 6), (4, 9)):
+        module.write(features[2:, start:stop], Placement.of([0], [start], stop - start, 20), caches)
+    again = module.block(rows[2:], Placement.of([0], [9], CONV.block_size, 20), caches)
+    assert torch.allclose(again, found[2:], rtol=1e-5, atol=1e-5)
+
+
+def test_training_starts_from_small_matrices_and_convolutions_that_change_nothing():
+    module = dflash2.initialise(DFlash2(CONV), torch.Generator().manual_seed(1))
+    values = module.state_dict()
+    assert all(torch.isfinite(tensor).all() for tensor in values.values())
+    assert all((tensor == 1).all() for name, tensor in values.items() if name.endswith("norm.weight"))
+    assert 0.015 < values["fc.weight"].std() < 0.025
+    plain = dflash.initialise(DFlash(PLAIN), torch.Generator().manual_seed(2))
+    missing = plain.load_state_dict({n: t for n, t in values.items() if n in plain.state_dict()})
+    assert not missing.missing_keys
+    rows = torch.randn(1, 4, BASE.hidden_size, generator=torch.Generator().manual_seed(3))
+    nothing = [(torch.zeros(1, 0, 2, 10), torch.zeros(1, 0, 2, 10))] * 2
+    visible = torch.ones(1, 1, 4, 4, dtype=torch.bool)
+    positions = torch.arange(4)[None]
+    with torch.no_grad():
+        assert torch.allclose(
+            module(rows, positions, nothing, visible), plain(rows, positions, nothing, visible), atol=1e-6
+        )
+    again = dflash2.initialise(DFlash2(CONV), torch.Generator().manual_seed(1)).state_dict()
+    assert all(torch.equal(tensor, again[name]) for name, tensor in values.items())
+
+
+def test_every_tensor_that_does_not_fit_is_named(tmp_path):
+    pytest.importorskip("safetensors")
+    name = "layers.0.mlp_conv.base_kernel"
+    module = made(CONV)
+    tensors = module.state_dict()
+    tensors[name] = tensors[name][:, :1].clone()
+    tensors["lm_head.weight"] = torch.zeros(2)
+    gone = tensors.pop("fc.weight")
+    write_files(tmp_path, CONV.to_json(), tensors, torch.float32)
+    with pytest.raises(InvalidCheckpoint) as caught:
+        load_drafter(tmp_path)
+    assert caught.value.faults == (
+        MissingTensor("fc.weight", tuple(gone.shape)),
+        MisshapedTensor(name, (2, 1, 24), (2, 2, 24)),
+        ExtraTensor("lm_head.weight"),
+    )
+
+
+def test_candidates_are_the_best_first_and_no_more_than_there_are():
+    logits = torch.tensor([[[0.5, 3.0, -1.0, 2.0]]])
+    ids, unary = made(CONV).candidates(logits)
+    assert (ids.tolist(), unary.tolist()) == ([[[1, 3, 0, 2]]], [[[3.0, 2.0, 0.5, -1.0]]])
