@@ -57,7 +57,7 @@ def draw(verdicts: Sequence[Verdict], out: Path, about: str) -> list[Picture]:
         if laws:
             pictures.append(_draw_laws(laws, out / "law.png", about))
         if chains:
-            pictures.append(_draw_acceptance(chains, out / "acceptance.png", about))
+            pictures.append(_draw_acceptance(chains, out / "verification_acceptance.png", about))
     return pictures
 
 

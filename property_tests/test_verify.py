@@ -204,7 +204,7 @@ def test_the_report_can_be_traced_and_names_no_machine_and_no_path(tmp_path):
         assert str(tmp_path) not in text
         assert str(Path.home()) + "/" not in text
         assert platform.node() not in text.split()
-    for picture in ("law.png", "acceptance.png"):
+    for picture in ("law.png", "verification_acceptance.png"):
         assert picture in page
         assert (out / picture).stat().st_size > 10_000
 
