@@ -54,6 +54,19 @@ def test_a_token_that_ends_a_value_and_repeats_a_name_is_closed():
     assert whole not in legal(matcher)
 
 
+@pytest.mark.clause("TOOL-17")
+def test_what_a_token_holds_behind_a_name_belongs_to_the_value():
+    matcher = language([FREE]).new_matcher()
+    begin = "<tool_call>\n<function=go>\n<parameter="
+    ends_and_begins = TEXT_BYTES.index(b"b>\na")
+    take(matcher, [*tokens(begin), ends_and_begins, *tokens("\n</parameter>\n<parameter=b")])
+    assert not set(tokens(">")) & legal(matcher)
+    matcher = language([FREE]).new_matcher()
+    empty = [TEXT_BYTES.index(b"a>\n"), TEXT_BYTES.index(b"\n</parameter>"), *tokens("\n<parameter=a")]
+    take(matcher, [*tokens(begin), *empty])
+    assert not set(tokens(">")) & legal(matcher)
+
+
 @pytest.mark.clause("TOOL-18", "TXN-3", "TXN-9")
 def test_random_walks_with_detours_leave_no_trace():
     found, rng = language([FREE], thinking=True), random.Random(2)

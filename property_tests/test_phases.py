@@ -112,6 +112,13 @@ def test_starts_are_behind_the_first_close_and_nothing_else():
     assert phase.find_start([5, CLOSE]) == 0
 
 
+@pytest.mark.clause("WIN-4", "PHASE-2")
+def test_an_output_behind_thinking_is_content_from_its_first_token():
+    view = language([], OutputConstraint.regex("ab")).new_window()
+    assert view.constraint_start(tokens("ab")) == 0 and view.validate_tokens(tokens("ba")) == 0
+    assert view.accept_tokens(tokens("ab")) and view.matcher.may_end
+
+
 def rows_of(fill, size):
     out = torch.full((size + 1, VOCABULARY.num_words), 7, dtype=torch.int32)
     return fill(out), out
