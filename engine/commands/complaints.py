@@ -48,8 +48,9 @@ def request_lines(error: RequestError, source: Source) -> list[str]:
     """Return a request error as lines; `source` is the constraint's text, which a position points into."""
     where, lines = error.location, [f"{error.message} ({error.kind})"]
     ours = error.source == "output_constraint"
-    if str(where):
-        lines.append(f"  at       {where}" + (f" of {source.name}" if ours and source.name else ""))
+    place = str(where) or ("the whole" if ours and source.name else "")
+    if place:
+        lines.append(f"  at       {place}" + (f" of {source.name}" if ours and source.name else ""))
     text = source.text.split("\n") if ours else []
     if where.line is not None and where.column is not None and where.line <= len(text):
         line = text[where.line - 1]
