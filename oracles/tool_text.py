@@ -8,6 +8,8 @@ the parameter's own JSON Schema, or the fact that the tool is strict.
 
 import json
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
 
 CALL = re.compile(
     r"<tool_call>\n<function=(?P<name>[^<>\r\n]+)>\n"
@@ -18,11 +20,14 @@ PARAMETER = re.compile(r"<parameter=([^<>\r\n]+)>\n((?:(?!\n</parameter>)[\s\S])
 BLANK = " \t\r\n"
 
 
+Pairs = list[tuple[str, Any]]
+
+
 class NotCalls(Exception):
     """The text is no sequence of calls."""
 
 
-def write_call(name, arguments):
+def write_call(name: str, arguments: Mapping[str, Any]) -> str:
     """Return a call as text: strings as they are, all else as JSON with `, ` and `: `."""
     lines = "".join(
         f"<parameter={key}>\n{value if isinstance(value, str) else _json(value)}\n</parameter>\n"
@@ -31,18 +36,21 @@ def write_call(name, arguments):
     return f"<tool_call>\n<function={name}>\n{lines}</function>\n</tool_call>"
 
 
-def write_calls(calls):
+def write_calls(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
     """Return (name, arguments) pairs as one text."""
     return "\n".join(write_call(name, arguments) for name, arguments in calls)
 
 
-def read_calls(text, declarations, *, cut=False):
+def read_calls(
+    text: str, declarations: Mapping[str, tuple[Any, bool]], *, cut: bool = False
+) -> list[tuple[str, Pairs]]:
     """Return the calls of a text as (name, arguments) pairs, arguments as a list of (key, value) pairs.
 
     `declarations` maps a tool's name to (its schema, whether it is strict). With `cut` the text may stop
     anywhere: what is not finished is left out. Raises NotCalls.
     """
-    calls, place = [], 0
+    calls: list[tuple[str, Pairs]] = []
+    place = 0
     while place < len(text):
         if calls and text[place] == "\n":
             place += 1
@@ -59,8 +67,9 @@ def read_calls(text, declarations, *, cut=False):
     return calls
 
 
-def _arguments(body, schema, strict):
-    pairs, written = [], PARAMETER.findall(body)
+def _arguments(body: str, schema: Any, strict: bool) -> Pairs:
+    pairs: Pairs = []
+    written = PARAMETER.findall(body)
     if len({key for key, _ in written}) < len(written):
         raise NotCalls("an argument stands twice")
     for key, text in written:
@@ -71,14 +80,14 @@ def _arguments(body, schema, strict):
     return pairs
 
 
-def _strict_value(text, schema):
+def _strict_value(text: str, schema: Any) -> tuple[Any]:
     """The oracle's strict schemas say `type`, or list their values."""
     listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
     is_text = "string" in _types(schema) or any(isinstance(value, str) for value in listed)
     return (text,) if is_text else (json.loads(text),)
 
 
-def _loose_value(text, types):
+def _loose_value(text: str, types: set[str]) -> tuple[Any] | None:
     """A value of a tool that is not strict, in a tuple; None where it is left out."""
     if "string" in types:
         return (text,)
@@ -93,7 +102,7 @@ def _loose_value(text, types):
         return (text,)
 
 
-def _types(schema):
+def _types(schema: Any) -> set[str]:
     if not isinstance(schema, dict):
         return set()
     named = schema.get("type", [])
@@ -104,9 +113,9 @@ def _types(schema):
     return types & {"string", "boolean", "integer", "number", "null", "array", "object"}
 
 
-def _json(value):
+def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _no_constant(text):
+def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)
