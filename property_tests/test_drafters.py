@@ -17,7 +17,16 @@ from engine.runtime.drafters.walk import walk
 from oracles import dflash, propose, rng
 from oracles import qwen3_5 as oracle
 from property_tests.dflash_words import doubles, shape_of
-from property_tests.neural_words import BLOCK, FEATURE_LAYERS, GREEDY, NUM_DRAFTS, TOY, models, program_of
+from property_tests.neural_words import (
+    BLOCK,
+    FEATURE_LAYERS,
+    GREEDY,
+    NUM_DRAFTS,
+    TOY,
+    Told,
+    models,
+    program_of,
+)
 from property_tests.qwen3_5_words import oracle_shape, oracle_weights
 
 PROMPTS = ([5, 6, 7, 5, 6], [9, 1], [3, 3, 8, 2, 7, 4, 4, 1])
@@ -94,6 +103,26 @@ def test_mtp_proposes_the_oracles_chain():
             hidden = list(truth_of(history[:-1]).hidden)
             wanted = oracle.mtp_chain(oracle_shape(target.config), weights, hidden, history[1:], NUM_DRAFTS)
             assert list(found) == wanted
+
+
+@pytest.mark.clause("SPEC-15")
+def test_drafts_die_with_a_round_that_is_not_committed_whole():
+    """They follow all of its tokens; after a part of them the next window starts without any."""
+    plain = program_of("ordinary", 1)
+    plain.admit(PROMPTS[0], GREEDY)
+    row = [RowInput(0, False, 99)]
+    for _ in range(20):
+        plain.commit(plain.decode(row, None), [1])
+    text = plain._lanes[0].history
+    program = program_of(
+        "mtp", 1, wrap=lambda own: Told(own, lambda known: text[len(known) : len(known) + NUM_DRAFTS])
+    )
+    program.admit(PROMPTS[0], GREEDY)
+    for count in (4, 3, 1, 4, 2):
+        pending = program.decode(row, None)
+        assert (len(pending.rows[0].tokens), len(pending.next_drafts[0])) == (4, NUM_DRAFTS)
+        program.commit(pending, [count])
+        assert program._lanes[0].drafts == (pending.next_drafts[0] if count == 4 else ())
 
 
 def batch_of(settings, anchors, first):

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from engine.errors import IntegrityError
-from engine.runtime.batch import Drafts
+from engine.runtime.batch import Drafts, Lane, Rows
 from engine.runtime.graphs import RehearsalLauncher
 from engine.runtime.launch import EagerLauncher, map_tensors, tensors_of
-from property_tests.neural_words import PATHS, engine_of
+from property_tests.neural_words import GREEDY, PATHS, engine_of
 from property_tests.test_neural_paths import asked, outputs, pause_some
 
 
@@ -123,6 +123,16 @@ def test_uploads_reach_the_recorded_buffers():
     assert len(set(seen)) == 1
     assert outputs_of[2].tolist() == [3.0]
     assert outputs_of[0] is outputs_of[2]
+
+
+@pytest.mark.clause("EXEC-8")
+def test_no_recorded_phase_reads_a_host_lane():
+    lanes = (Lane(GREEDY, [1, 2], 1),)
+    rows = Rows(lanes, torch.tensor([0]), torch.tensor([1]), 4)
+    seen = []
+    for key in (("forward", 1), ("forward", 1), None):
+        RehearsalLauncher().run(key, lambda given: seen.append(given.lanes), rows)
+    assert set(seen) == {()}
 
 
 def test_records_are_walked_whole():

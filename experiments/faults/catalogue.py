@@ -15,6 +15,7 @@ GROUPS = {
     "G": "frontend phases, tools and continuation",
     "G2": "metamorphic lowering",
     "H": "cache keys, batching, concurrency",
+    "M": "neural models, drafters, capture",
 }
 MODULES = (
     "group_a",
@@ -33,6 +34,8 @@ MODULES = (
     "group_g2",
     "group_g_grammar",
     "group_h",
+    "group_models",
+    "group_models_drafters",
     "group_names",
     "group_numpy",
     "group_triton",
