@@ -108,7 +108,7 @@ def write(table: pd.DataFrame, out: Path, model: str, command: str) -> None:
         "# Acceptance of the trained drafters\n",
         f"`{command}`, model {model}. A share is that of the drafts judged at a position that were accepted;",
         "bars are 95 % Wilson intervals. `tokens a round` is 1 + accepted / rounds, over all positions.",
-        "Copied drafts (ngram) are made where the text repeats itself only: their shares are of fewer rounds.\n",
+        "Copied drafts (ngram) are made where the text repeats itself only: their shares are of fewer.\n",
         "; ".join(f"{key} {value}" for key, value in facts.items()) + ".\n",
         "![acceptance by position](acceptance.png)\n",
         *_markdown(table),
@@ -186,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=6, help="batches of 8 sampled requests a curve (6)")
     parser.add_argument("--out", type=Path, default=Path("reports"), help="folder of the three files")
     arguments = parser.parse_args(argv)
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # nothing here is timed
     model = open_model(arguments.model)
     kinds = ("json", "tools") if arguments.quick else tuple(WORKLOADS)
     temperatures = TEMPERATURES[:2] if arguments.quick else TEMPERATURES

@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.throughput", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one turn of very short outputs")
     parser.add_argument("--model", default="bundled", help="bundled or a model directory")
-    parser.add_argument("--threads", type=int, default=2, help="CPU threads of both sides (default 2)")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of both sides (default 1)")
     parser.add_argument("--repeat", type=int, default=7, help="turns of every comparison (default 7)")
     parser.add_argument("--out", type=Path, default=Path("reports"), help="folder of the three files")
     arguments = parser.parse_args(argv)
