@@ -146,6 +146,15 @@ def test_strict_arguments():
         assert accepts(numbers, call("get", ("n", text))) == holds, text
 
 
+@pytest.mark.clause("TOOLS2-1", "TOOLS2-4")
+def test_arguments_belong_to_the_tool_that_is_named():
+    two = language([GET, strict("put", {})], mode="required")
+    assert accepts(two, call("put")) and accepts(two, call("get", ("x", "")))
+    assert not accepts(two, call("put", ("x", ""))) and not accepts(two, call("get"))
+    some = language([GET, strict("put", {})], mode="required", allowed_names=("put",))
+    assert some.key == language([strict("put", {})], mode="required").key
+
+
 @pytest.mark.clause("TOOL-27", "TOOL-28")
 def test_text_under_conditions_holds_no_end_mark():
     conditions = {"type": "string", "pattern": "a", "maxLength": 20}

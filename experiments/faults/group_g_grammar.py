@@ -187,14 +187,21 @@ FAULTS: tuple[Fault, ...] = (
         "for token_id in ():",
         "TOOL-17",
     ),
-    _in(
-        "parameter_names",
-        NAMES,
+    fault(
         "G276",
         "a call knows the names of the call before it",
-        "after = _State(FUNCTION)",
-        "after = attrs.evolve(self._now, mode=FUNCTION, seen=b'')",
-        "TOOL-17",
+        replace(
+            f"{FRONTEND}/parameter_names.py",
+            "after = _State(FUNCTION)",
+            "after = attrs.evolve(self._now, mode=FUNCTION, seen=b'')",
+        ),
+        replace(
+            f"{FRONTEND}/parameter_names.py",
+            "return _State(BETWEEN, tool=seen.partition(BEGINS_NAME)[2]), end + 1",
+            "return attrs.evolve(state, mode=BETWEEN, tool=seen.partition(BEGINS_NAME)[2]), end + 1",
+        ),
+        checks=NAMES,
+        clauses=("TOOL-17",),
     ),
     _in(
         "parameter_names",
