@@ -8,7 +8,7 @@ from engine.errors import IntegrityError
 from engine.runtime.batch import Drafts, Lane, Rows
 from engine.runtime.graphs import RehearsalLauncher
 from engine.runtime.launch import EagerLauncher, map_tensors, tensors_of
-from property_tests.neural_words import GREEDY, PATHS, engine_of
+from property_tests.neural_words import GREEDY, NUM_DRAFTS, PATHS, engine_of
 from property_tests.test_neural_paths import asked, outputs, pause_some
 
 
@@ -40,11 +40,15 @@ def test_every_path_gives_its_eager_tokens_under_replay(path, temperature):
 @pytest.mark.clause("EXEC-2", "EXEC-12", "MASK-5")
 @pytest.mark.parametrize("path", PATHS)
 def test_captures_grow_with_shapes_and_routes_alone(path):
-    """The same kind of traffic again, with other schemas, ids and lengths, captures nothing new."""
+    """A key names rows, columns, context, purpose and route: traffic of any kind stays under their product."""
     engine, launcher = rehearsed(path, 2, step=128)
-    outputs(engine, asked())
+    for max_tokens in (24, 20, 7):
+        outputs(engine, [attrs.evolve(one, max_tokens=max_tokens) for one in asked()])
+    widths = NUM_DRAFTS + 2  # a request's first token, no draft up to all of them
+    routes = 3  # free rows; masks; masks with a dead end
+    assert 0 < launcher.num_recordings <= 2 * widths * (1 + routes)
     first = launcher.num_recordings
-    outputs(engine, [attrs.evolve(one, max_tokens=20) for one in asked(max_tokens=24)])
+    outputs(engine, asked())
     assert launcher.num_recordings == first
     launcher.close()
     assert launcher.num_recordings == 0

@@ -60,7 +60,8 @@ class ShiftedOps:
         ops = ops_by_name("torch")
 
         def uniforms(seeds, positions, purpose, **more):
-            return ops.uniforms(seeds, positions, instead if purpose is of else purpose, **more)
+            asked = torch.as_tensor(purpose)  # one for all rows, or one for each
+            return ops.uniforms(seeds, positions, torch.where(asked == of, int(instead), asked), **more)
 
         return attrs.evolve(ops, uniforms=uniforms)
 

@@ -211,6 +211,7 @@ class TwoPhaseProgram:
     ) -> PendingBatch:
         self._require_idle()
         batch = self._batch(rows, num_drafts)
+        num_drafts = batch.num_columns - 1
         key = (len(rows), num_drafts, batch.rows.context)
         forward = self._launcher.run(("forward", *key), self._forward_phase, batch)
         drafts = self._draft_ids(rows, batch)
@@ -247,9 +248,10 @@ class TwoPhaseProgram:
         lanes = tuple(self._lanes[row.lane] for row in rows)
         starts = [len(lane.history) - 1 for lane in lanes]
         on_host: list[tuple[int, ...]] = [()] * len(rows)
-        if num_drafts:
+        if num_drafts and not self._drafter.on_device:
             pairs = zip(lanes, rows, strict=True)
             on_host = [self._drafter.on_host(lane)[: row.max_new - 1] for lane, row in pairs]
+            num_drafts = max(len(ids) for ids in on_host)  # columns that no row fills are not run
         numbers = torch.tensor(
             [
                 [lane.slot for lane in lanes],
