@@ -28,8 +28,8 @@ def write(table: pd.DataFrame, out: Path, notes: Sequence[str], threads: int, mo
     facts = machine() | {name: found for name, found in versions().items() if name in PACKAGES}
     page = [
         "# Decoding speed of the bundled weights\n",
-        f"`{COMMAND}`, model {model}, float32, greedy, {threads} threads on both sides,",
-        f"{table['n'].max()} turns. A turn runs both sides one after the other; a ratio is that of a turn,",
+        f"`{COMMAND}`, model {model}, float32, greedy, {threads} thread(s) on both sides,",
+        f"{table['n'].max()} turn(s). A turn runs both sides one after the other; a ratio is that of a turn,",
         "the table has its median, least and greatest. Prefill is no part of any rate. `most` is K + 1, the",
         "tokens of a round whose drafts are all accepted; `round / step` is the time of a drafting round",
         "over that of an ordinary step: the ratio of a path is its accepted length over that cost.\n",
@@ -86,6 +86,6 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     axis.set_xlim(left=0)
     axis.set_xlabel(f"ratio of tokens a second: median, least and greatest of n = {table['n'].max()} turns")
     axis.grid(axis="x", alpha=0.3)
-    axis.legend(loc="lower right", frameon=False, fontsize=8)
+    axis.legend(loc="lower left", frameon=False, fontsize=8)
     figure.savefig(path, dpi=140)
     pyplot.close(figure)

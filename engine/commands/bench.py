@@ -19,9 +19,9 @@ from engine.commands import bench_rows, flags
 from engine.commands.complaints import guarded
 from engine.commands.measure import DensityProbe, Measurement, Request, Watch, run
 from engine.commands.model import Model, open_model, program_options
-from engine.commands.prompt import Message, chat_ids
+from engine.commands.prompt import chat_ids
 from engine.commands.workloads import WORKLOADS
-from engine.request import FinishReason, RequestOptions, SamplingSettings
+from engine.request import FinishReason, Message, RequestOptions, Role, SamplingSettings
 from engine.runtime.loading import SPECS
 
 EPILOG = """\
@@ -122,7 +122,7 @@ def _request(
     arguments: argparse.Namespace, source: flags.Source, model: Model, kind: str, index: int
 ) -> Request:
     if kind == OWN:
-        prompt = chat_ids(model.codec, (Message("user", arguments.prompt),), thinking=False)
+        prompt = chat_ids(model.codec, (Message(Role.USER, arguments.prompt),), thinking=False)
         constraint = source.constraint
     else:
         prompt, constraint = WORKLOADS[kind].prompt(model.codec, index), WORKLOADS[kind].constraint

@@ -20,9 +20,9 @@ from engine.commands.complaints import USAGE, complain, guarded, request_lines
 from engine.commands.measure import Measurement, Watch, run
 from engine.commands.model import Model, open_model, program_options
 from engine.commands.outputs import Output, output_lines, outputs_of, record, run_lines
-from engine.commands.prompt import Message, chat_ids, read_messages
+from engine.commands.prompt import chat_ids, read_messages
 from engine.frontend.text_codec import TextStream
-from engine.request import RequestOptions
+from engine.request import Message, RequestOptions, Role
 from engine.runtime.contract import RowResult
 from engine.runtime.engine import RequestHandle
 from engine.runtime.loading import SPECS
@@ -148,8 +148,8 @@ def prompt_of(arguments: argparse.Namespace, model: Model, source: flags.Source)
     text = example_wanted(source.text) if arguments.prompt is None else _typed(arguments.prompt)
     if arguments.raw:
         return model.codec.encode(text, control=arguments.control)
-    system = () if arguments.system is None else (Message("system", arguments.system),)
-    return chat_ids(model.codec, (*system, Message("user", text)), thinking=arguments.thinking == "on")
+    system = () if arguments.system is None else (Message(Role.SYSTEM, arguments.system),)
+    return chat_ids(model.codec, (*system, Message(Role.USER, text)), thinking=arguments.thinking == "on")
 
 
 def example_wanted(schema: str) -> str:

@@ -1,27 +1,18 @@
-"""What the caller asks, as token ids: a raw text, or turns of a chat in the Qwen3.5 template.
+"""The messages of a chat as a command's user gives them, and their ids in the Qwen3.5 template.
 
-Control tokens of the template stand by their ids; whatever a message spells stays text. A vocabulary without
-`<think>` gets turns without a word of thinking.
+A vocabulary without `<think>` gets turns without a word of thinking.
 """
 
 from collections.abc import Mapping, Sequence
 
-import attrs
-
 from engine.commands.flags import read_json
 from engine.errors import ErrorKind, Location, RequestError
-from engine.frontend.text_codec import Part, TextCodec
+from engine.frontend.chat_template import render
+from engine.frontend.framing import THINK_OPEN
+from engine.frontend.text_codec import TextCodec
+from engine.request import Message, PromptInput, Role, ToolDeclaration
 
-ROLES = ("system", "user", "assistant")
-START, END, THINK, THINK_END = "<|im_start|>", "<|im_end|>", "<think>", "</think>"
-
-
-@attrs.frozen
-class Message:
-    """One turn of a chat."""
-
-    role: str
-    content: str
+ROLES = (Role.SYSTEM, Role.USER, Role.ASSISTANT)
 
 
 def read_messages(text: str, name: str) -> tuple[Message, ...]:
@@ -33,7 +24,7 @@ def read_messages(text: str, name: str) -> tuple[Message, ...]:
     if not isinstance(document, list) or not document:
         raise _refused(base, document, "a list of at least one message")
     messages = tuple(_message(entry, f"{base}/{i}") for i, entry in enumerate(document))
-    late = next((i for i, message in enumerate(messages) if i and message.role == "system"), None)
+    late = next((i for i, message in enumerate(messages) if i and message.role is Role.SYSTEM), None)
     if late is not None:
         raise _refused(f"{base}/{late}/role", "system", "a system message at the beginning only")
     return messages
@@ -43,26 +34,23 @@ def _message(entry: object, pointer: str) -> Message:
     if not isinstance(entry, Mapping):
         raise _refused(pointer, entry, "an object with role and content")
     role, content = entry.get("role"), entry.get("content")
-    if role not in ROLES:
+    if role not in list(ROLES):
         raise _refused(f"{pointer}/role", role, ", ".join(ROLES))
     if not isinstance(content, str):
         raise _refused(f"{pointer}/content", content, "a text")
-    return Message(role, content)
+    return Message(Role(role), content)
 
 
-def chat_ids(codec: TextCodec, messages: Sequence[Message], *, thinking: bool) -> list[int]:
-    """Return the ids of a chat with the answer opened. Raises VocabularyFileError without the turn tokens."""
-    start, end = codec.special_id(START), codec.special_id(END)
-    parts: list[Part] = []
-    for message in messages:
-        parts += [start, f"{message.role}\n{message.content.strip()}", end, "\n"]
-    parts += [start, "assistant\n"]
-    if codec.knows(THINK):
-        opened: list[Part] = [codec.special_id(THINK), "\n"]
-        parts += (
-            opened if thinking else [codec.special_id(THINK), "\n\n", codec.special_id(THINK_END), "\n\n"]
-        )
-    return codec.encode_parts(parts)
+def chat_ids(
+    codec: TextCodec,
+    messages: Sequence[Message],
+    *,
+    thinking: bool,
+    tools: Sequence[ToolDeclaration] = (),
+) -> list[int]:
+    """Return the ids of a chat with the answer opened. Raises RequestError without the turn tokens."""
+    prompt = PromptInput(tuple(messages), tuple(tools), thinking)
+    return render(prompt, knows_thinking=codec.knows(THINK_OPEN)).encode(codec)
 
 
 def _refused(pointer: str, found: object, allowed: str) -> RequestError:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from engine.commands.prompt import Message, chat_ids
+from engine.commands.prompt import chat_ids
 from engine.frontend.text_codec import TextCodec
-from engine.request import OutputConstraint
+from engine.request import Message, OutputConstraint, Role, ToolDeclaration
 
 PEOPLE = (
     "Anna Keller, 34 years old, lives in Lisbon. Email: anna@mail.org.",
@@ -22,6 +22,8 @@ SCHEMA = """{"type": "object", "properties": {"name": {"type": "string", "maxLen
  {"type": "integer", "minimum": 0, "maximum": 120}, "city": {"type": "string", "maxLength": 40},
  "email": {"type": "string", "maxLength": 40}}, "required": ["name", "age", "city", "email"],
  "additionalProperties": false}"""
+TOOL_SCHEMA = """{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"},
+ "city": {"type": "string"}, "email": {"type": "string"}}, "required": ["name", "age", "city", "email"]}"""
 FORM = r"""root ::= "Name: " line "Age: " [0-9]{1,3} "\n" "City: " line "Email: " [^\n]{1,40}
 line ::= [^\n]{1,40} "\n"
 """
@@ -43,14 +45,16 @@ class Workload:
     constraint: OutputConstraint | None
     question: str
     opening: str = ""
+    tools: tuple[ToolDeclaration, ...] = ()
 
     def prompt(self, codec: TextCodec, index: int) -> list[int]:
         """Return the ids of the question about one of the texts."""
-        asked = Message("user", self.question.format(PEOPLE[index % len(PEOPLE)]))
-        found = chat_ids(codec, (asked,), thinking=False)
+        asked = Message(Role.USER, self.question.format(PEOPLE[index % len(PEOPLE)]))
+        found = chat_ids(codec, (asked,), thinking=False, tools=self.tools)
         return found + codec.encode(self.opening, control=True)
 
 
+ADD_PERSON = ToolDeclaration("add_person", TOOL_SCHEMA)
 EXTRACT = "Extract the person as JSON with name, age, city and email:\n{}"
 WORKLOADS: Mapping[str, Workload] = {
     "free": Workload(None, EXTRACT),
@@ -61,7 +65,8 @@ WORKLOADS: Mapping[str, Workload] = {
     "choice": Workload(OutputConstraint.choice(CHOICES), "{}\nWhat is the city? Only the value."),
     "tools": Workload(
         OutputConstraint.grammar(CALL),
-        "Call add_person with name, age, city and email of this person.\n{}",
+        "Add this person.\n{}",
         opening="<tool_call>\n",
+        tools=(ADD_PERSON,),
     ),
 }
