@@ -40,7 +40,7 @@ def test_every_path_gives_its_eager_tokens_under_replay(path, temperature):
 @pytest.mark.clause("EXEC-2", "EXEC-12", "MASK-5")
 @pytest.mark.parametrize("path", PATHS)
 def test_captures_grow_with_shapes_and_routes_alone(path):
-    """A key names rows, columns, context, purpose and route: traffic of any kind stays under their product."""
+    """A key names rows, columns, context, purpose and route: any traffic stays under their product."""
     engine, launcher = rehearsed(path, 2, step=128)
     for max_tokens in (24, 20, 7):
         outputs(engine, [attrs.evolve(one, max_tokens=max_tokens) for one in asked()])
