@@ -36,7 +36,7 @@ def bench(directory, capsys):
 QUICK = ("--max-tokens", "6", "--repeat", "2")
 
 
-@pytest.mark.clause("OBS-6", "OBS-13")
+@pytest.mark.clause("OBS-13")
 def test_the_json_form_adds_up(bench):
     argv = ("--spec", "none", "--spec", "dflash2", "--constraint", "regex", "--constraint", "free")
     code, out, _ = bench(*argv, *QUICK, "--format", "json")
