@@ -125,6 +125,19 @@ def test_drafts_die_with_a_round_that_is_not_committed_whole():
         assert program._lanes[0].drafts == (pending.next_drafts[0] if count == 4 else ())
 
 
+@pytest.mark.clause("SPEC-1")
+@pytest.mark.parametrize("path", ["mtp", "dflash", "dflash2"])
+def test_padding_is_never_drafted(path, monkeypatch):
+    """However high the head scores the columns that stand for no token."""
+    target = models()["target"]
+    head = type(target).head
+    padding = torch.arange(target.config.vocab_size) >= TOY.size
+    assert padding.any()
+    monkeypatch.setattr(type(target), "head", lambda own, hidden: head(own, hidden) + 1e6 * padding)
+    for _, drafts in rounds_of(path, SETTINGS, 2):
+        assert all(len(row) == NUM_DRAFTS and max(row) < TOY.size for row in drafts)
+
+
 def batch_of(settings, anchors, first):
     """As much of a round as a walk reads."""
     zeros = torch.zeros(len(anchors), dtype=torch.int64)

@@ -23,7 +23,11 @@ HISTORIES = ("property_tests/test_neural_paths.py::test_long_histories_are_built
 CHAINS = ("property_tests/test_drafters.py::test_mtp_proposes_the_oracles_chain",)
 PARTIAL = ("property_tests/test_drafters.py::test_drafts_die_with_a_round_that_is_not_committed_whole",)
 MTP_MODULE = ("property_tests/test_qwen3_5_mtp.py",)
-REPLAY = ("property_tests/test_graphs.py",)
+REPLAY = ("property_tests/test_graphs.py::test_every_path_gives_its_eager_tokens_under_replay",)
+POISON = ("property_tests/test_graphs.py::test_what_is_read_too_late_is_poison",)
+HOSTLESS = ("property_tests/test_graphs.py::test_no_recorded_phase_reads_a_host_lane",)
+ORDER = ("property_tests/test_graphs.py::test_order_and_addresses_are_watched",)
+UPLOADS = ("property_tests/test_graphs.py::test_uploads_reach_the_recorded_buffers",)
 
 
 def _gdn(name: str, title: str, old: str, new: str) -> Fault:
@@ -239,7 +243,7 @@ CAPTURES: tuple[Fault, ...] = (
         GRAPHS,
         "buffer.copy_(tensor, non_blocking=True)",
         "pass",
-        REPLAY,
+        UPLOADS,
         "EXEC-2",
         "EXEC-8",
     ),
@@ -288,7 +292,7 @@ CAPTURES: tuple[Fault, ...] = (
         GRAPHS,
         "            self._poison()\n",
         "",
-        REPLAY,
+        POISON,
         "EXEC-16",
     ),
     _one(
@@ -297,7 +301,7 @@ CAPTURES: tuple[Fault, ...] = (
         GRAPHS,
         "return tuple(_without_lanes(part) for part in map_tensors(placed, inputs))",
         "return tuple(map_tensors(placed, inputs))",
-        REPLAY,
+        HOSTLESS,
         "EXEC-8",
     ),
     _one(
@@ -306,7 +310,7 @@ CAPTURES: tuple[Fault, ...] = (
         GRAPHS,
         "if self._marked and not self._waited:",
         "if self._marked and self._waited is None:",
-        REPLAY,
+        ORDER,
         "EXEC-13",
     ),
     _one(
@@ -315,7 +319,7 @@ CAPTURES: tuple[Fault, ...] = (
         GRAPHS,
         "addresses) != addresses:",
         "addresses) is None:",
-        REPLAY,
+        ORDER,
         "EXEC-15",
     ),
 )
