@@ -106,7 +106,8 @@ def _record(run: Run) -> dict[str, Any]:
 
 def _caption(run: Run) -> str:
     scope = run.scope
-    return f"{scope.size} run, vocabulary {scope.vocab}, ops {scope.ops}, seed {scope.seed}"
+    model = f", model {scope.model}" if scope.model else ""
+    return f"{scope.size} run, vocabulary {scope.vocab}{model}, ops {scope.ops}, seed {scope.seed}"
 
 
 def _page(run: Run, pictures: Sequence[plots.Picture]) -> list[str]:

@@ -43,6 +43,7 @@ examples:
   counterproof verify --quick --vocab toy --ops triton
   counterproof verify --path dflash2 --path mtp --seed 7 --out reports
   counterproof verify --quick --vocab models/mine
+  counterproof verify --model bundled --path dflash2
 """
 HELP_VOCAB = "vocabulary, or a model directory with one (default qwen3.5)"
 NO_QWEN = (
@@ -62,6 +63,11 @@ def parser() -> argparse.ArgumentParser:
     size = found.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_const", const=Size.QUICK, dest="size", help="small sizes")
     size.add_argument("--full", action="store_const", const=Size.FULL, dest="size", help="large sizes")
+    found.add_argument(
+        "--model",
+        metavar="bundled|DIR",
+        help="judge this neural model alone; otherwise the bundled one in short",
+    )
     found.add_argument(
         "--path", action="append", choices=PATHS, help="a decoding path (repeatable; default all)"
     )
@@ -92,8 +98,12 @@ def main(argv: Sequence[str] | None = None, gates: tuple[Gate, ...] = GATES) -> 
         ops=arguments.ops,
         vocab=arguments.vocab,
         seed=arguments.seed,
+        model=arguments.model or bundled_model(),
+        model_only=arguments.model is not None,
     )
     try:
+        if requested.model_only:
+            require_model(requested.model)
         scope, notes = available(requested)
     except (RequestError, MissingDependency) as error:
         console.print(escape(f"counterproof verify: {error}"), style="bold red", soft_wrap=True)
@@ -123,9 +133,25 @@ def available(scope: Scope) -> tuple[Scope, tuple[str, ...]]:
     return scope, (describe(scope.vocab),)
 
 
+def bundled_model() -> str:
+    """The name of the bundled model where its files and the libraries that read them are there, or ""."""
+    from engine.models.bundled import bundled_directory
+
+    needed = all(importlib.util.find_spec(name) for name in ("safetensors", "tokenizers"))
+    return "bundled" if needed and (bundled_directory() / "model.safetensors").is_file() else ""
+
+
+def require_model(name: str) -> None:
+    """Raise RequestError or MissingDependency where a model cannot be opened."""
+    from engine.commands.model import open_model
+
+    open_model(name)
+
+
 def shown(scope: Scope) -> Scope:
     """The scope as a report has it: a model directory by its name alone."""
-    return evolve(scope, vocab=shown_name(scope.vocab))
+    model = Path(scope.model).name if scope.model_only else scope.model
+    return evolve(scope, vocab=shown_name(scope.vocab), model=model)
 
 
 def tokenizer_is_installed() -> bool:
@@ -170,6 +196,8 @@ def command(scope: Scope) -> str:
         parts.append(f"--{scope.size}")
     if scope.paths != PATHS:
         parts += [f"--path {path}" for path in scope.paths]
+    if scope.model_only:
+        parts.append(f"--model {scope.model}")
     parts += [f"--ops {scope.ops}", f"--vocab {scope.vocab}", f"--seed {scope.seed}"]
     return " ".join(parts)
 

@@ -35,13 +35,18 @@ class Size(enum.StrEnum):
 
 @frozen
 class Scope:
-    """What one run of `verify` covers; `vocab` is one of VOCABULARIES or a model directory."""
+    """What one run of `verify` covers; `vocab` is one of VOCABULARIES or a model directory.
+
+    `model` is the neural model, "" for none; with `model_only` its gates run alone, and at length.
+    """
 
     size: Size = Size.DEFAULT
     paths: tuple[str, ...] = PATHS
     ops: str = "torch"
     vocab: str = "qwen3.5"
     seed: int = 0
+    model: str = ""
+    model_only: bool = False
 
 
 @frozen(kw_only=True)
@@ -51,7 +56,8 @@ class Gate:
     `unit` is what its n counts, in the plural.
 
     `sizes` maps a size to the gate's own keyword arguments. Rows of the table have their own sizes where the
-    cost depends on it: a key "quick/triton" or "quick/qwen3.5" or "quick/triton/qwen3.5" adds to "quick".
+    cost depends on it: a key "quick/triton" or "quick/qwen3.5" or "quick/triton/qwen3.5" adds to "quick"; of
+    a gate that takes the model, "quick/model" adds to it where the run is about the model alone.
     A text in place of sizes is the reason why the gate is skipped there.
     A gate with "path" in `takes` runs once per path; one with `shards` above 1 runs that many times with
     `shard=i` and `shards=n`, which makes equal parts of one piece of work.
@@ -74,7 +80,10 @@ class Gate:
 
     def applies(self, scope: Scope) -> bool:
         """True where the gate has something to ask in this scope."""
-        return vocabulary_kind(scope.vocab) in self.only_vocab and scope.ops in self.only_ops
+        if "model" in self.takes:
+            return bool(scope.model) and scope.ops in self.only_ops
+        fits = vocabulary_kind(scope.vocab) in self.only_vocab and scope.ops in self.only_ops
+        return fits and not scope.model_only
 
     def skip_reason(self, scope: Scope) -> str:
         """Why the gate is left out in this scope, "" when it is not."""
@@ -84,7 +93,7 @@ class Gate:
         """The keyword arguments of this gate in `scope`, sizes included."""
         arguments: dict[str, Any] = {"seed": scope.seed}
         for name in self.takes:
-            if name in ("ops", "vocab"):
+            if name in ("ops", "vocab", "model"):
                 arguments[name] = getattr(scope, name)
         for size in self._sizes_in(scope):
             arguments.update(size)
@@ -92,7 +101,8 @@ class Gate:
 
     def _sizes_in(self, scope: Scope) -> list[Any]:
         size, kind = scope.size.value, vocabulary_kind(scope.vocab)
-        keys = (size, f"{size}/{scope.ops}", f"{size}/{kind}", f"{size}/{scope.ops}/{kind}")
+        keys = [size, f"{size}/{scope.ops}", f"{size}/{kind}", f"{size}/{scope.ops}/{kind}"]
+        keys += [f"{size}/model"] * scope.model_only
         return [self.sizes[key] for key in keys if key in self.sizes]
 
 
@@ -292,5 +302,90 @@ GATES: tuple[Gate, ...] = (
             "full/qwen3.5": {"num_windows": 6000},
         },
         shards={"default": 2, "full": 4},
+    ),
+    Gate(
+        name="neural logits",
+        question="Are the model's logits those of the float64 oracle?",
+        entry="experiments.gates.neural_logits:gate",
+        unit="positions",
+        takes=("model",),
+        sizes={
+            "default": {"num_prompts": 2},
+            "full": {"num_prompts": 4, "num_tokens": 64},
+            "default/model": {"num_prompts": 4},
+        },
+        only_ops=("torch", "numpy"),
+    ),
+    Gate(
+        name="neural tokens",
+        question="Does every path of a real model give ordinary decoding's tokens, in any batch?",
+        entry="experiments.gates.neural_tokens:gate",
+        unit="requests",
+        takes=("path", "model"),
+        sizes={
+            "quick": {"num_requests": 3, "max_tokens": 8},
+            "default": {"num_requests": 5, "max_tokens": 12},
+            "full": {"num_requests": 40, "max_tokens": 64},
+            "quick/model": {"num_requests": 5, "max_tokens": 12},
+            "default/model": {"num_requests": 16, "max_tokens": 48},
+        },
+        only_ops=("torch", "numpy"),
+    ),
+    Gate(
+        name="neural law",
+        question="Do the first tokens of every path of a real model follow the law of ordinary sampling?",
+        entry="experiments.gates.neural_law:gate",
+        unit="requests",
+        takes=("path", "model"),
+        sizes={
+            "quick": {"total_variation_seen": 0.4},
+            "default": {"total_variation_seen": 0.2},
+            "quick/model": {"total_variation_seen": 0.1},
+            "full": {"total_variation_seen": 0.02},
+            "default/model": {"total_variation_seen": 0.05},
+        },
+        only_ops=("torch", "numpy"),
+    ),
+    Gate(
+        name="neural state",
+        question="Does a lane moved by rounds hold what one built from its history holds?",
+        entry="experiments.gates.neural_state:gate",
+        unit="comparisons",
+        takes=("path", "model"),
+        sizes={
+            "quick": {"num_prompts": 1},
+            "default": {"num_prompts": 1},
+            "full": {"num_prompts": 4},
+            "default/model": {"num_prompts": 2},
+        },
+        only_ops=("torch", "numpy"),
+    ),
+    Gate(
+        name="neural graphs",
+        question="Does every path give its eager tokens under rehearsed capture and replay?",
+        entry="experiments.gates.neural_graphs:gate",
+        unit="requests",
+        takes=("path", "model"),
+        sizes={
+            "quick": {"num_requests": 2, "max_tokens": 6},
+            "default": {"num_requests": 5, "max_tokens": 8},
+            "full": {"num_requests": 20, "max_tokens": 48},
+            "default/model": {"num_requests": 10, "max_tokens": 32},
+        },
+        only_ops=("torch", "numpy"),
+    ),
+    Gate(
+        name="neural outputs",
+        question="Is what every path of a real model says under a constraint a member of its language?",
+        entry="experiments.gates.neural_outputs:gate",
+        unit="outputs",
+        takes=("path", "model"),
+        sizes={
+            "quick": {"num_requests": 1},
+            "default": {"num_requests": 2},
+            "full": {"num_requests": 40},
+            "default/model": {"num_requests": 10},
+        },
+        only_ops=("torch", "numpy"),
     ),
 )

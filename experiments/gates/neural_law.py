@@ -5,6 +5,7 @@ from the float64 oracle over the target's own logits of every prefix, with the o
 are the first token, the pairs and the first three; too few drafts or rejections make it INCONCLUSIVE.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from experiments.gates.neural_tokens import events
 from experiments.gates.neural_world import NeuralWorld, neural_world
 from experiments.gates.path_law import PASS_RATE, TABLE_RATE
 from experiments.gates.path_oracle import Language, Tokens, over_ids
-from experiments.verdict import Verdict, Visible, failed, inconclusive, passed, skipped
+from experiments.verdict import Status, Verdict, Visible, failed, inconclusive, passed, skipped
 from oracles import sample
 from oracles.round_law import JointLaw, marginal, ordinary_law, total_variation
 from oracles.statistics import (
@@ -36,7 +37,7 @@ CHECK = "law of the tokens"
 JOINT_LENGTH, LENGTH, MAX_TOKENS, NUM_DRAFTS = 2, 3, 4, 2
 TOP_K = 3  # few outcomes, so that every event is tested
 NUM_LANES = 64
-FLOORS = {"drafts": 100, "accepted drafts": 20, "rejections": 20}
+FLOORS = {"drafts": 0.5, "accepted drafts": 0.02, "rejections": 0.02}  # for each request
 CLAUSES = ("SPEC-2", "SPEC-3", "SPEC-8", "SPECG-6", "SAMP-13")
 
 
@@ -62,15 +63,15 @@ class Rewound:
 class Law:
     """The law of the next token after an output, from the target's own logits and the oracle's legal sets."""
 
-    def __init__(self, world: NeuralWorld) -> None:
-        self._world, self._reader = world, world.reader
+    def __init__(self, world: NeuralWorld, prompt: Sequence[int]) -> None:
+        self._prompt, self._reader = prompt, world.reader
         self._language = Language(world.law_case, world.vocabulary)
         self._known: dict[Tokens, sample.Law] = {}
 
     def __call__(self, tokens: Tokens) -> sample.Law:
         """Return the law after `tokens`."""
         if tokens not in self._known:
-            row = self._reader.logits([*self._world.law_prompt, *tokens])[-1]
+            row = self._reader.logits([*self._prompt, *tokens])[-1]
             ids = sorted(self._language.legal_ids(tokens))
             settings = sample.Settings(top_k=TOP_K)
             small = sample.law([float(row[i]) for i in ids], vocab_size=len(ids), settings=settings)
@@ -106,24 +107,35 @@ def judge_world(
     missing = world.without(path)
     if missing:
         return [skipped(NAME, CHECK, missing, path=path)]
-    target, eos_ids = Law(world), world.vocabulary.eos_ids
+    for prompt in world.law_prompts:
+        verdict = _on_prompt(world, path, seed, total_variation_seen, prompt, model)
+        if verdict.status is not Status.INCONCLUSIVE:
+            break
+    return [verdict]
+
+
+def _on_prompt(
+    world: NeuralWorld, path: str, seed: int, to_see: float, prompt: Sequence[int], model: str
+) -> Verdict:
+    """Judge one path after one prompt; a prompt is left for the next where it proves too little."""
+    target, eos_ids = Law(world, prompt), world.vocabulary.eos_ids
     law = ordinary_law(target, JOINT_LENGTH, eos_ids)
     rates = {"false_fail_rate": TABLE_RATE, "false_pass_rate": PASS_RATE}
-    num = min_num_samples_of_counts(total_variation_seen, law, **rates)
-    tally = run(world, path, seed, num)
+    num = min_num_samples_of_counts(to_see, law, **rates)
+    tally = run(world, path, seed, num, prompt)
     seen = min_discrepancy_of_counts(num, law, **rates)
-    return [_judge(tally, law, ordinary_law(target, LENGTH, eos_ids), seen, path, (model, seed))]
+    return _judge(tally, law, ordinary_law(target, LENGTH, eos_ids), seen, path, (model, seed))
 
 
-def run(world: NeuralWorld, path: str, seed: int, num_samples: int) -> Tally:
+def run(world: NeuralWorld, path: str, seed: int, num_samples: int, prompt: Sequence[int]) -> Tally:
     """Run requests whose seeds follow `seed` and count their first tokens."""
     num_drafts = None if path == "ordinary" else NUM_DRAFTS
     program = world.program(path, NUM_LANES, num_drafts=num_drafts)
-    engine = world.engine(Rewound(program, world.law_prompt))
+    engine = world.engine(Rewound(program, prompt))
     tally = Tally()
     for start in range(0, num_samples, 4 * NUM_LANES):
         handles = [
-            engine.submit(world.law_prompt, _options(world, seed * 2**24 + i))
+            engine.submit(prompt, _options(world, seed * 2**24 + i))
             for i in range(start, min(start + 4 * NUM_LANES, num_samples))
         ]
         engine.run_until_done()
@@ -149,7 +161,8 @@ def _judge(
     try:
         for table, observed, pmf in _tables(tally, law, longer):
             assert_counts_match_pmf(observed, pmf, false_fail_rate=TABLE_RATE, table=table)
-        require_events(counts, {} if path == "ordinary" else FLOORS)
+        floors = {what: math.ceil(share * n) for what, share in FLOORS.items()}
+        require_events(counts, {} if path == "ordinary" else floors)
     except LawMismatch as mismatch:
         case = {"kind": "neural law", "path": path, "model": ran[0], "seed": ran[1]}
         return failed(NAME, CHECK, case=case | {"detail": str(mismatch)}, **facts)

@@ -21,7 +21,7 @@ from oracles.statistics import Inconclusive, require_events
 NAME = "neural tokens"
 GREEDY, SAMPLED = "greedy equals ordinary", "sampled, alone or in any batch"
 CLAUSES = ("SPEC-1", "SPEC-9", "LIFE-1", "LIFE-4")
-FLOORS = {"drafts": 20, "accepted drafts": 1, "rejections": 3}
+FLOORS = {"drafts": 10, "accepted drafts": 1, "rejections": 2}
 MOST_EXCUSED = 0.05  # of the requests; more of them would be no chance
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from engine.errors import RequestError
+from engine.models.ngram import PromptLookup
 from engine.models.qwen3_5.attention import Placement
 from engine.models.qwen3_5.target import TargetState
 from engine.models.text_model import TextModel, load_text_model
@@ -38,6 +39,13 @@ QUESTIONS = (
     "Is the film in Seville? Say yes or no, and why.",
     "Write an order for two lamps to Ben Moore, Lyon.",
 )
+BEGUN = (  # a question with the beginning of its answer: some of what follows is sure, some is not
+    ("Repeat the words: red, green, blue and green.", "red, green, blue and "),
+    ("Is the film in Seville? Say yes or no, and why.", ""),
+    ("Give me a person as JSON.", '{"name": "'),
+    ("Repeat: red, green, blue and green, red, green, blue and yellow, red, green,", "red, green,"),
+)
+ASKED = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 MAX_CONTEXT = 320
 COINS = ("prefill", "decode", "accept", "correction", "bonus")
 GRAMMAR = r"""root ::= item ("; " item){0,3} "."
@@ -64,7 +72,7 @@ class NeuralWorld:
     prompts: tuple[tuple[int, ...], ...]
     cases: Mapping[str, OutputConstraint | None]
     law_case: Case
-    law_prompt: tuple[int, ...]
+    law_prompts: tuple[tuple[int, ...], ...]
     max_context: int = MAX_CONTEXT
 
     def program(
@@ -76,6 +84,7 @@ class NeuralWorld:
             num_drafts=num_drafts,
             num_lanes=num_lanes,
             max_context=self.max_context,
+            lookup=PromptLookup(1, 3, "most_recent"),  # copies at once: more drafts than the default's
             launcher=launcher,
         )
         return load_program(self.directory, self.vocabulary, options)[0]
@@ -146,8 +155,9 @@ class Reader:
         if constraint is None:
             return set(range(size))
         matcher = self._world.compiler.compile(constraint)[0].new_matcher()
-        for token_id in output:
-            matcher.accept(token_id)
+        if output:
+            matcher.preview(tuple(output))
+            matcher.confirm()
         words = np.zeros((size + 31) // 32, np.int32)
         matcher.fill_words(words)
         return unpack(words)
@@ -178,7 +188,8 @@ def neural_world(model: str) -> NeuralWorld:
     from engine.commands.model import open_model
 
     opened = open_model(model)
-    prompts = [f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n" for text in QUESTIONS]
+    prompts = [ASKED.format(text) for text in QUESTIONS]
+    law_prompts = [ASKED.format(text) + begun for text, begun in BEGUN]
     encoded = tuple(tuple(opened.codec.encode(text, control=True)) for text in prompts)
     return NeuralWorld(
         opened.name,
@@ -188,7 +199,7 @@ def neural_world(model: str) -> NeuralWorld:
         encoded,
         languages(),
         WORDS,
-        encoded[2],
+        tuple(tuple(opened.codec.encode(text, control=True)) for text in law_prompts),
     )
 
 
