@@ -18,12 +18,14 @@ from property_tests.neural_words import (
 from property_tests.qwen3_5_words import gap
 
 TOLERANCE = 2e-5
+ENDLESS = SamplingSettings(temperature=0.0, banned_token_ids=frozenset(TOY.eos_ids))
 CONSTRAINTS = (
     None,
     OutputConstraint.regex("(a|bc)*(ca?b){1,5}"),
     OutputConstraint.json_object(),
     OutputConstraint.choice(["abcabc", "abcacb", "b"]),
 )
+ENDLESS = SamplingSettings(temperature=0.0, banned_token_ids=frozenset(TOY.eos_ids))
 PROMPTS = [[5, 6, 7, 5, 6, 7 + i] for i in range(8)]
 SPECULATIVE = [path for path in PATHS if path != "ordinary"]
 
@@ -99,12 +101,21 @@ def script_of(texts, wrong_at):
     return script
 
 
+@pytest.mark.clause("SPEC-1", "SPEC-9", "LIFE-4")
+@pytest.mark.parametrize("path", SPECULATIVE)
+def test_drafts_that_hold_for_a_while_change_no_token(path, greedy):
+    """Every accepted length, under constraints too, with lanes that come and go."""
+    texts = [[*prompt, *found] for prompt, found in zip(PROMPTS, greedy, strict=True)]
+    told = engine_of(path, 3, wrap=lambda own: Told(own, script_of(texts, lambda n: n // 2 % 4)))
+    assert outputs(told, asked(), pause_some) == greedy
+
+
 @pytest.mark.clause("SPEC-6", "SPEC-15", "TXN-11")
 @pytest.mark.parametrize("path", SPECULATIVE)
 @pytest.mark.parametrize("accepted", [0, 1, 2, 3, "all in turn"])
 def test_a_lane_moved_by_rounds_equals_one_built_from_its_history(path, accepted):
     """Target and drafter state after every accepted length, and the drafts kept with them."""
-    free = [RequestOptions(30, None, GREEDY)] * 3
+    free = [RequestOptions(30, None, ENDLESS)] * 3
     prompts = PROMPTS[:3]
     engine = engine_of("ordinary", 3)
     handles = [engine.submit(prompt, one) for prompt, one in zip(prompts, free, strict=True)]
@@ -117,7 +128,7 @@ def test_a_lane_moved_by_rounds_equals_one_built_from_its_history(path, accepted
             drafter, script_of(texts, lambda n: n // 2 % 4 if accepted == "all in turn" else accepted)
         ),
     )
-    lanes = [program.admit(prompt, GREEDY) for prompt in prompts]
+    lanes = [program.admit(prompt, ENDLESS) for prompt in prompts]
     pending = program.prefill([RowInput(lane, False, 99) for lane in lanes], None)
     program.commit(pending, [1, 1, 1])
     seen = set()
@@ -129,7 +140,7 @@ def test_a_lane_moved_by_rounds_equals_one_built_from_its_history(path, accepted
     for lane, prompt in zip(lanes, prompts, strict=True):
         moved = program.snapshot(lane)
         fresh = program_of(path, 1)
-        built = fresh.snapshot(fresh.admit(prompt, GREEDY, moved.lane.history[len(prompt) :]))
+        built = fresh.snapshot(fresh.admit(prompt, ENDLESS, moved.lane.history[len(prompt) :]))
         assert built.lane.history == moved.lane.history
         assert built.lane.drafts == moved.lane.drafts
         for name in ("target", "drafter"):
