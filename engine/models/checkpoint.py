@@ -8,7 +8,7 @@ model. Faults are the same for files of other formats.
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import attrs
 import torch
@@ -75,6 +75,15 @@ class InvalidCheckpoint(RequestError):
     """A model directory that cannot be loaded; `faults` are all tensors that do not fit, by name."""
 
     faults: tuple[TensorFault, ...] = ()
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A part of a module with several matrices over one input."""
+
+    def join(self) -> None:
+        """Make one product of them."""
+        ...
 
 
 class Offered(Protocol):
@@ -147,8 +156,14 @@ def load_into(
 
 
 def adopt(module: AnyModule, values: Mapping[str, Tensor]) -> AnyModule:
-    """Give a module without storage its values, by its own names; no gradients are asked for."""
+    """Give a module without storage its values, by its own names; no gradients are asked for.
+
+    Matrices over one input are joined: a small model's step is as long as its list of products.
+    """
     module.load_state_dict(dict(values), assign=True)
+    for part in module.modules():
+        if isinstance(part, Joining):
+            part.join()
     return module.requires_grad_(False).eval()
 
 
@@ -172,7 +187,7 @@ def write_files(
     directory: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], dtype: torch.dtype
 ) -> None:
     """Write `config.json` and one weights file. Raises MissingDependency."""
-    plain = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}
+    plain = {name: tensor.detach().to("cpu", dtype).clone().contiguous() for name, tensor in tensors.items()}
     directory.mkdir(parents=True, exist_ok=True)
     (directory / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     _safetensors().torch.save_file(plain, directory / WEIGHTS_FILE, metadata={"format": "pt"})

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from engine.errors import IntegrityError
 from engine.models.qwen3_5.config import Qwen35Config
-from engine.models.qwen3_5.parts import Projection, RmsNorm
+from engine.models.qwen3_5.parts import Projection, RmsNorm, join
 
 
 class AttentionShape(Protocol):
@@ -198,15 +198,29 @@ class GatedAttention(nn.Module):
         self.o_proj = Projection(width, config.hidden_size)
         self.q_norm = RmsNorm(config.head_dim, config.eps)
         self.k_norm = RmsNorm(config.head_dim, config.eps)
+        self.joined: Tensor | None = None
+
+    def join(self) -> None:
+        """Make one product of those on the same input."""
+        self.joined = join(self.q_proj, self.k_proj, self.v_proj)
+
+    def project(self, x: Float[Tensor, "batch columns hidden"]) -> Sequence[Tensor]:
+        """Return queries with their gates, keys and values, all heads side by side."""
+        if self.joined is None:
+            return self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        kv_width = self.num_kv_heads * self.head_dim
+        widths = [2 * self.num_heads * self.head_dim, kv_width, kv_width]
+        return F.linear(x, self.joined).split(widths, dim=-1)
 
     def forward(
         self, x: Float[Tensor, "batch columns hidden"], geometry: Geometry, cache: KeyValues
     ) -> Float[Tensor, "batch columns hidden"]:
         """Return the mixed columns; this pass's keys and values are written into `cache`."""
         rows = x.shape[:2]
-        query, gate = self.q_proj(x).view(*rows, self.num_heads, 2 * self.head_dim).chunk(2, dim=-1)
-        key = self.k_norm(self.k_proj(x).view(*rows, self.num_kv_heads, self.head_dim))
-        value = self.v_proj(x).view(*rows, self.num_kv_heads, self.head_dim)
+        heads, key, value = self.project(x)
+        query, gate = heads.view(*rows, self.num_heads, 2 * self.head_dim).chunk(2, dim=-1)
+        key = self.k_norm(key.view(*rows, self.num_kv_heads, self.head_dim))
+        value = value.view(*rows, self.num_kv_heads, self.head_dim)
         mixed = attend(self.q_norm(query), key, value, geometry, cache)
         gated = mixed * torch.sigmoid(gate)
         return self.o_proj(gated.reshape(*rows, -1))

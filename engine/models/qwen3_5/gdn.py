@@ -17,7 +17,7 @@ from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor, nn
 
 from engine.models.qwen3_5.config import Qwen35Config
-from engine.models.qwen3_5.parts import GatedRmsNorm, Projection, unit_length
+from engine.models.qwen3_5.parts import GatedRmsNorm, Projection, join, unit_length
 
 CHUNK = 64  # columns solved together: the work inside a chunk grows with its square
 KEY_EPS = 1e-6  # of the L2 norms, independent of the config's
@@ -191,6 +191,23 @@ class GatedDeltaNet(nn.Module):
         self.dt_bias = nn.Parameter(torch.empty(heads))
         self.norm = GatedRmsNorm(config.value_dim, config.eps)
         self.out_proj = Projection(self.widths[1], hidden)
+        self.joined: Tensor | None = None
+
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        """The matrices over the mixer's input, in the order in which they are joined."""
+        return self.in_proj_qkv, self.in_proj_z, self.in_proj_b, self.in_proj_a
+
+    def join(self) -> None:
+        """Make one product of those on the same input."""
+        self.joined = join(*self.projections)
+
+    def project(self, x: Float[Tensor, "batch columns hidden"]) -> Sequence[Tensor]:
+        """Return the input of the convolution, of the gate, of beta and of the decay."""
+        if self.joined is None:
+            return [projection(x) for projection in self.projections]
+        heads = len(self.A_log)
+        return F.linear(x, self.joined).split([sum(self.widths), self.widths[1], heads, heads], dim=-1)
 
     def forward(
         self,
@@ -199,18 +216,19 @@ class GatedDeltaNet(nn.Module):
         window: Float[Tensor, "batch taps channels"],
     ) -> tuple[Float[Tensor, "batch columns hidden"], GdnRecords]:
         """Return the mixed columns and the records of all of them; the state is only read."""
-        columns = torch.cat([window, self.in_proj_qkv(x)], dim=1)
+        raw, gate, raw_beta, raw_decay = self.project(x)
+        columns = torch.cat([window, raw], dim=1)
         pairs, value = F.silu(self.conv1d(columns)).float().split(self.widths, dim=-1)
         pairs = unit_length(_heads(pairs, self.key_dim), KEY_EPS)
         if self.num_shared > 1:
             pairs = pairs.repeat_interleave(self.num_shared, dim=1)
         query, key = pairs.chunk(2, dim=1)
-        speed = F.softplus(self.in_proj_a(x).float() + self.dt_bias.float())
+        speed = F.softplus(raw_decay.float() + self.dt_bias.float())
         log_decay = (-self.A_log.float().exp() * speed).mT.double().cumsum(-1)
-        beta = torch.sigmoid(self.in_proj_b(x).float()).mT
+        beta = torch.sigmoid(raw_beta.float()).mT
         query, value = query * self.key_dim**-0.5, _heads(value, self.value_dim)
         answers, updates = delta_pass(recurrent, query, key, value, log_decay, beta)
-        gate = self.in_proj_z(x).unflatten(-1, (-1, self.value_dim))
+        gate = gate.unflatten(-1, (-1, self.value_dim))
         mixed = self.norm(answers.transpose(1, 2), gate).flatten(2)
         return self.out_proj(mixed), GdnRecords(columns, key, updates, log_decay)
 
