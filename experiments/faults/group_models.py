@@ -24,6 +24,7 @@ CHAINS = ("property_tests/test_drafters.py::test_mtp_proposes_the_oracles_chain"
 PARTIAL = ("property_tests/test_drafters.py::test_drafts_die_with_a_round_that_is_not_committed_whole",)
 MTP_MODULE = ("property_tests/test_qwen3_5_mtp.py",)
 REPLAY = ("property_tests/test_graphs.py::test_every_path_gives_its_eager_tokens_under_replay",)
+ROUTES = ("property_tests/test_graphs.py::test_drafts_are_ready_before_the_target_runs",)
 POISON = ("property_tests/test_graphs.py::test_what_is_read_too_late_is_poison",)
 HOSTLESS = ("property_tests/test_graphs.py::test_no_recorded_phase_reads_a_host_lane",)
 ORDER = ("property_tests/test_graphs.py::test_order_and_addresses_are_watched",)
@@ -154,10 +155,10 @@ KEYS: tuple[Fault, ...] = (
     ),
     _one(
         "M215",
-        "a snapshot is one key short",
+        "the newest key does not come back",
         ATTENTION,
-        "self.keys[lane, :length].clone()",
-        "self.keys[lane, : length - 1].clone()",
+        "self.keys[lane, : len(keys)] = keys",
+        "self.keys[lane, : len(keys) - 1] = keys[:-1]",
         PAUSES,
         "LIFE-4",
     ),
@@ -273,7 +274,7 @@ CAPTURES: tuple[Fault, ...] = (
         PROGRAM,
         "*key, last, consumers.route)",
         "*key, last)",
-        REPLAY,
+        ROUTES,
         "EXEC-2",
         "EXEC-12",
     ),

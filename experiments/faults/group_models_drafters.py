@@ -7,7 +7,6 @@ from experiments.faults.planting import Fault, fault, replace
 DFLASH = "engine/models/dflash.py"
 DFLASH2 = "engine/models/dflash2.py"
 CONFIG = "engine/models/dflash_config.py"
-PARTS = "engine/models/qwen3_5/parts.py"
 BLOCKS = "engine/runtime/drafters/dflash.py"
 WALKS = "engine/runtime/drafters/dflash2.py"
 FINISH = "engine/runtime/finish.py"
@@ -46,12 +45,11 @@ CONTEXT: tuple[Fault, ...] = (
     _dflash("M260", "the context is not normed", "self.hidden_norm(self.fc(features))", "self.fc(features)"),
     fault(
         "M261",
-        "a drafter's norms are centred at one",
+        "the context's norm is centred at one",
         replace(
-            PARTS,
-            "return (unit_rms(x, self.eps) * self.weight.float()).to(x.dtype)",
-            "return (unit_rms(x, self.eps) * (1.0 + self.weight.float())).to(x.dtype)",
+            DFLASH, "import Mlp, PlainRmsNorm, Projection", "import Mlp, PlainRmsNorm, Projection, RmsNorm"
         ),
+        replace(DFLASH, "self.hidden_norm = PlainRmsNorm(", "self.hidden_norm = RmsNorm("),
         checks=MODULES,
     ),
     _dflash(
