@@ -203,8 +203,8 @@ FAULTS: tuple[Fault, ...] = (
         "drafts come from the global generator",
         replace(
             WALK,
-            "ops.uniforms(batch.seeds, batch.first_positions + j, Purpose.PROPOSAL)",
-            "torch.rand(len(batch.seeds), dtype=torch.float64)",
+            "ops.uniforms(seeds, positions.reshape(-1), Purpose.PROPOSAL)",
+            "torch.rand(positions.numel(), dtype=torch.float64)",
         ),
         checks=("property_tests/test_layering.py::test_randomness_is_an_argument", *TOGETHER),
         clauses=("SAMP-13",),
@@ -212,7 +212,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "B236",
         "all drafts of a chain share one random number",
-        replace(WALK, "first_positions + j, Purpose", "first_positions, Purpose"),
+        replace(WALK, "first_positions[:, None] + columns", "first_positions[:, None] + 0 * columns"),
         checks=TOGETHER,
         clauses=("SAMP-13", "SPEC-8"),
     ),
