@@ -190,7 +190,7 @@ def measure(one: Comparison, repeat: int) -> dict[str, object]:
         "base tokens/s": float(np.median([base.tokens_per_second for _, base in turns])),
         "accepted length": turns[0][0].accepted_length if one.most else float("nan"),
         "most": one.most if one.most else float("nan"),
-        "round / step": cost if one.most else float("nan"),
+        "round / step": cost,
         "n": repeat,
     }
 

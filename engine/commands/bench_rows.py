@@ -130,7 +130,7 @@ def _show_table(rows: Sequence[dict[str, Any]], config: dict[str, Any]) -> None:
         table.add_column(title, justify="right" if form else "left")
     for one in rows:
         table.add_row(*(_cell(one[key], form) for key, (_, form) in COLUMNS.items()))
-    console = Console(width=max(Console().width, 120))
+    console = Console(width=max(Console().width, 136))
     console.print(table)
     for one in rows:
         if one["acceptance_by_position"]:
