@@ -108,7 +108,7 @@ FAULTS: tuple[Fault, ...] = (
         "E939",
         "listed values are not asked about the keywords beside them",
         REDUCER,
-        "if branch.types & type_of(value) and self._all_hold(branch, value):",
+        "if branch.types & type_of(value) and (only_lists or self._all_hold(branch, value)):",
         "if branch.types & type_of(value):",
         "JSON-35",
     ),
