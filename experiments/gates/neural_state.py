@@ -73,7 +73,8 @@ def compare(world: NeuralWorld, path: str, prompts: Sequence[Sequence[int]], num
     texts = _texts(world, prompts, (NUM_ROUNDS + 1) * (num_drafts + 2))
 
     def script(history: Sequence[int]) -> list[int]:
-        text = next(text for text in texts if text[: len(history)] == list(history))
+        known = (text for text in texts if text[: len(history)] == list(history))
+        text = next(known, [])  # a lane that has gone astray is told nothing
         drafts = text[len(history) : len(history) + num_drafts]
         if num_accepted < len(drafts):
             drafts[num_accepted] = (drafts[num_accepted] + 1) % world.vocabulary.size
