@@ -70,7 +70,7 @@ def test_tokens_pass(world, path, no_floors):
 
 
 @pytest.mark.clause("SPEC-6", "SPEC-15", "TXN-11")
-@pytest.mark.parametrize("path", PATHS[1:])
+@pytest.mark.parametrize("path", PATHS)
 def test_state_passes(world, path):
     (verdict,) = neural_state.judge_world(world, path, 2)
     assert verdict.status is Status.PASS

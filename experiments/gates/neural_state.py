@@ -51,7 +51,7 @@ def gate(*, path: str, model: str, seed: int, num_prompts: int = 2) -> list[Verd
 
 def judge_world(world: NeuralWorld, path: str, num_prompts: int, model: str = "") -> list[Verdict]:
     """Judge one path of a world."""
-    missing = world.without(path) or ("there are no drafts" if path == "ordinary" else "")
+    missing = world.without(path)
     if missing:
         return [skipped(NAME, CHECK, missing, path=path)]
     prompts = world.prompts[:num_prompts]
@@ -81,7 +81,8 @@ def compare(world: NeuralWorld, path: str, prompts: Sequence[Sequence[int]], num
         return drafts
 
     program = world.program(path, len(prompts))
-    vars(program)["_drafter"] = Told(drafter_of(program), script)
+    if num_drafts:
+        vars(program)["_drafter"] = Told(drafter_of(program), script)
     rows = [RowInput(program.admit(prompt, endless(world)), False, 99) for prompt in prompts]
     pending = program.prefill(rows, None)
     program.commit(pending, [1] * len(rows))
