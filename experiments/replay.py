@@ -31,7 +31,9 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit code: 0 both agree, 1 they differ, 2 not a case file",
     )
     found.add_argument("file", type=Path, metavar="FILE", help="a file from the report's cases/ folder")
-    found.add_argument("--ops", choices=("torch", "numpy", "triton"), help="another op set than the one that failed")
+    found.add_argument(
+        "--ops", choices=("torch", "numpy", "triton"), help="another op set than the one that failed"
+    )
     return found
 
 

@@ -32,7 +32,11 @@ CORES = {"xgrammar", "llguidance"}
 # One home per decision: the function is defined there (and in its numpy and Triton twins) and nowhere else.
 HOMES = {
     "fill_window": {"engine/text/masks.py"},
-    "select_candidates": {"engine/ops/sample.py", "engine/ops/sample_numpy.py", "engine/ops/sample_triton.py"},
+    "select_candidates": {
+        "engine/ops/sample.py",
+        "engine/ops/sample_numpy.py",
+        "engine/ops/sample_triton.py",
+    },
     "target_law": {"engine/ops/sample.py", "engine/ops/sample_numpy.py"},
     "draw": {"engine/ops/sample.py", "engine/ops/sample_numpy.py"},
     "accept_round": {"engine/ops/accept.py", "engine/ops/accept_numpy.py", "engine/ops/accept_triton.py"},

@@ -58,8 +58,8 @@ NOT_PLANTED: dict[int, str] = {
     89: "a request's own stop ids belong to the frontend, which is not built yet",
     142: "endpoints belong to the server, which is not built yet",
     153: "several candidates of one request belong to the concurrent engine, which is not built yet",
-    154: "prefill in chunks belongs to the concurrent engine, which is not built yet",
-    156: "graph capture and replay belong to the model programs, which are not built yet",
+    154: "prefill in chunks is planted on the model programs, as M216",
+    156: "graph capture and replay are planted on their rehearsal, as M240 to M248",
 }
 
 
