@@ -304,6 +304,15 @@ GATES: tuple[Gate, ...] = (
         shards={"default": 2, "full": 4},
     ),
     Gate(
+        name="frontend calls",
+        question="Are the tool calls that the grammar lets through read as they were written?",
+        entry="experiments.gates.frontend_calls:gate",
+        unit="calls",
+        takes=("vocab",),
+        only_vocab=("toy",),
+        sizes={"quick": {"num_sets": 20}, "default": {"num_sets": 120}, "full": {"num_sets": 1000}},
+    ),
+    Gate(
         name="neural logits",
         question="Are the model's logits those of the float64 oracle?",
         entry="experiments.gates.neural_logits:gate",
