@@ -28,6 +28,12 @@ ROUTES = ("property_tests/test_graphs.py::test_drafts_are_ready_before_the_targe
 POISON = ("property_tests/test_graphs.py::test_what_is_read_too_late_is_poison",)
 HOSTLESS = ("property_tests/test_graphs.py::test_no_recorded_phase_reads_a_host_lane",)
 ORDER = ("property_tests/test_graphs.py::test_order_and_addresses_are_watched",)
+BUFFERS = ("property_tests/test_round_order.py::test_mask_buffers_stay_where_they_are_and_remember_nothing",)
+ROUND_ORDER = (
+    "property_tests/test_round_order.py::test_a_round_is_forward_masks_finish_and_commits_nothing",
+)
+FREE_ROWS = ("property_tests/test_program.py::test_a_constrained_row_needs_its_masks",)
+TOGETHER = ("property_tests/test_paths.py::test_exact_checks",)
 UPLOADS = ("property_tests/test_graphs.py::test_uploads_reach_the_recorded_buffers",)
 
 
@@ -324,4 +330,46 @@ CAPTURES: tuple[Fault, ...] = (
         "EXEC-15",
     ),
 )
-FAULTS = RECURRENT + KEYS + CHAINED + STREAMS + CAPTURES
+ROUNDS: tuple[Fault, ...] = (
+    _one(
+        "M250",
+        "every round has a mask buffer of its own",
+        PROGRAM,
+        "        stride = batch.num_columns\n        states, faults",
+        "        stride = batch.num_columns\n"
+        "        self._bitmask = torch.zeros_like(self._bitmask)\n"
+        "        self._bitmask_view = self._bitmask.numpy()\n        states, faults",
+        BUFFERS,
+        "MASK-5",
+        "BATCH-7",
+    ),
+    _one(
+        "M251",
+        "a batch of free rows asks for masks",
+        PROGRAM,
+        "        if not any(constrained):\n            return None\n",
+        "",
+        FREE_ROWS,
+        "MASK-7",
+    ),
+    _one(
+        "M252",
+        "look-ahead follows the first row's drafts in every row",
+        PROGRAM,
+        "masks.fill(i, row_drafts, out)",
+        "masks.fill(i, drafts[0], out)",
+        TOGETHER,
+        "SPEC-11",
+    ),
+    _one(
+        "M253",
+        "copied drafts are waited for as if a device had drafted them",
+        "engine/runtime/drafters/ngram.py",
+        "        self.num_drafts = num_drafts\n",
+        "        self.num_drafts = num_drafts\n        self.on_device = True\n",
+        ROUND_ORDER,
+        "SPEC-13",
+        "EXEC-10",
+    ),
+)
+FAULTS = RECURRENT + KEYS + CHAINED + STREAMS + CAPTURES + ROUNDS
