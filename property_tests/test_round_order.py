@@ -3,13 +3,17 @@
 import threading
 
 import pytest
+import torch
 
 from engine.errors import IntegrityError
 from engine.ops.accept import RejectedBy
 from engine.request import OutputConstraint, RequestOptions, SamplingSettings
 from engine.runtime.contract import RowInput
+from engine.runtime.engine import Engine
 from engine.runtime.graphs import RehearsalLauncher
+from engine.runtime.table import TableDFlash2
 from engine.text.masks import PositionState
+from experiments.gates.path_world import world
 from property_tests.neural_words import GREEDY, PATHS, TOY, engine_of, program_of
 
 WORDS = OutputConstraint.regex("(a|bc)*(ca?b){1,5}")
@@ -190,3 +194,41 @@ def test_a_provider_is_not_kept():
     engine.run_until_done()
     with pytest.raises(IntegrityError, match="after the call"):
         kept[0].fill(0, (), None)
+
+
+class HalfHalf:
+    """Candidates of the seeds' section 8: q(a) = q(x) = 0.5 at every position."""
+
+    def __init__(self, a, x):
+        self.ids = (a, x)
+
+    def extent(self, history, num_drafts):
+        return num_drafts
+
+    def unary(self, histories, num_drafts):
+        ids = torch.tensor(self.ids).expand(len(histories), num_drafts, 2)
+        return ids, torch.zeros(len(histories), num_drafts, 2)
+
+    def pair(self, previous, candidate_ids):
+        return torch.zeros(candidate_ids.shape)
+
+
+@pytest.mark.clause("VER-14", "SPEC-4")
+def test_the_law_of_the_seeds_example_holds_end_to_end():
+    """p(a) = p(b) = 0.5, x illegal: 0.5 each, not 0.75 and 0.25 (false alarm 1e-9 at 6.2 sigma)."""
+    one, num_requests = world("toy"), 1600
+    a, b, c, x = (one.vocabulary.token_bytes.index(data) for data in (b"a", b"b", b"c", b"x"))
+    program = one.program("dflash2", "numpy", 64, scale=0.0, boost={})
+    program._drafter = TableDFlash2(HalfHalf(a, x), 3)
+    seen, engine = [], Engine(one.vocabulary, program, one.compiler)
+    constraint = OutputConstraint.regex("c[ab]c[ab]c")
+    bans = frozenset(i for i in range(one.vocabulary.size) if i not in (a, b, c))
+    for seed in range(num_requests):
+        settings = SamplingSettings(seed=seed, banned_token_ids=bans)
+        seen.append(engine.submit(PROMPT, RequestOptions(4, constraint, settings)))
+    engine.run_until_done()
+    tokens = [handle.result().token_ids[1] for handle in seen]
+    assert set(tokens) == {a, b}
+    assert engine.stats.num_rejected_by_grammar > num_requests / 8
+    assert engine.stats.num_accepted > num_requests / 8
+    assert abs(tokens.count(a) - num_requests / 2) < 6.2 * (num_requests / 4) ** 0.5
