@@ -36,7 +36,7 @@ COMMANDS = {
 
 EPILOG = """\
 start here:
-  counterproof verify --quick           every gate in under a minute
+  counterproof verify --quick           every gate in about a minute
   counterproof COMMAND --help           what a command takes
 """
 
