@@ -11,6 +11,7 @@ can read a lane; and it checks that resident tensors have not moved, that Finish
 a device's drafts are waited for.
 """
 
+import abc
 import enum
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
@@ -36,7 +37,7 @@ class Recording:
     replay: Callable[[], None]
 
 
-class _Recorder:
+class _Recorder(abc.ABC):
     """What both launchers share: recordings by key, uploads into their buffers."""
 
     context_step = CONTEXT_STEP
@@ -66,8 +67,9 @@ class _Recorder:
         """Drop every recording, before anything that they use is freed."""
         self._recordings.clear()
 
+    @abc.abstractmethod
     def _record(self, phase: Callable[..., Any], inputs: tuple[Any, ...]) -> Recording:
-        raise NotImplementedError
+        """Return a phase recorded over buffers that hold these inputs."""
 
     def _upload_fresh(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         moved = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), inputs)
@@ -98,7 +100,6 @@ class GraphLauncher(_Recorder):
         self._ready = torch.cuda.Event(external=True)
         self._on_host: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
         self._newest: tuple[Tensor, Tensor] | None = None
-        self._sent_by: dict[int, tuple[Tensor, Tensor]] = {}
 
     def run(self, key: Hashable | None, phase: Callable[..., Result], *inputs: Any) -> Result:
         """Replay, and remember which host buffer the replayed Forward sends its drafts to."""

@@ -54,7 +54,7 @@ class ProgramOptions:
 
 
 @attrs.frozen(eq=False)
-class _Parts:
+class DrafterParts:
     """A drafter's weights and how it becomes a drafter once its caches are there."""
 
     num_drafts: int
@@ -76,7 +76,7 @@ def load_program(
 
 
 def build_program(
-    target: TextModel, parts: _Parts, vocabulary: Vocabulary, options: ProgramOptions
+    target: TextModel, parts: DrafterParts, vocabulary: Vocabulary, options: ProgramOptions
 ) -> tuple[TwoPhaseProgram, CapacityPlan]:
     """Allocate lanes and masks around loaded weights."""
     max_context = _in_range(
@@ -133,12 +133,12 @@ def build_program(
 
 def _drafter_parts(
     directory: Path, target: TextModel, vocabulary: Vocabulary, options: ProgramOptions
-) -> _Parts:
+) -> DrafterParts:
     if options.spec == "none":
-        return _Parts(0)
+        return DrafterParts(0)
     if options.spec == "ngram":
         num_drafts = _num_drafts(options, DEFAULT_DRAFTS["ngram"], MOST_DRAFTS)
-        return _Parts(num_drafts, make=lambda caches: NgramDrafter(options.lookup, num_drafts))
+        return DrafterParts(num_drafts, make=lambda caches: NgramDrafter(options.lookup, num_drafts))
     if options.spec not in SPECS:
         raise _refused("spec", options.spec, ", ".join(SPECS))
     if not isinstance(target, Target):
@@ -149,7 +149,9 @@ def _drafter_parts(
     return block_parts(drafter, target, vocabulary, options)
 
 
-def mtp_parts(directory: Path, target: Target, vocabulary: Vocabulary, options: ProgramOptions) -> _Parts:
+def mtp_parts(
+    directory: Path, target: Target, vocabulary: Vocabulary, options: ProgramOptions
+) -> DrafterParts:
     """Return the MTP module that stands beside a target."""
     mtp = load_mtp(directory, options.dtype, options.device)
     num_drafts = _num_drafts(options, DEFAULT_DRAFTS["mtp"], MOST_DRAFTS)
@@ -157,10 +159,12 @@ def mtp_parts(directory: Path, target: Target, vocabulary: Vocabulary, options: 
     def make(caches: list[KeyValues]) -> Drafter:
         return MtpDrafter(mtp, target, caches[0], num_drafts, vocabulary.size)
 
-    return _Parts(num_drafts, (target.config,), module_bytes(mtp), make=make)
+    return DrafterParts(num_drafts, (target.config,), module_bytes(mtp), make=make)
 
 
-def block_parts(drafter: DFlash, target: Target, vocabulary: Vocabulary, options: ProgramOptions) -> _Parts:
+def block_parts(
+    drafter: DFlash, target: Target, vocabulary: Vocabulary, options: ProgramOptions
+) -> DrafterParts:
     """Return a DFlash or DFlash2 drafter; it must have been made for a target of these widths."""
     config = drafter.config
     for name, found, wanted in (
@@ -177,7 +181,7 @@ def block_parts(drafter: DFlash, target: Target, vocabulary: Vocabulary, options
         return kind(drafter, target, caches, num_drafts, vocabulary.size)
 
     layers = tuple(config.target_layer_ids)
-    return _Parts(num_drafts, (config,) * config.num_layers, module_bytes(drafter), layers, make)
+    return DrafterParts(num_drafts, (config,) * config.num_layers, module_bytes(drafter), layers, make)
 
 
 def _num_drafts(options: ProgramOptions, default: int, most: int) -> int:
