@@ -213,3 +213,20 @@ def test_the_uniforms_of_a_round_are_those_of_single_calls(impl, k):
 def test_the_default_on_a_cpu_is_numpy():
     assert ops_for("cpu") is NUMPY
     assert NUMPY.name == "numpy"
+
+
+@pytest.mark.clause("SAMP-6", "SPEC-4", "BATCH-8")
+def test_exponentials_are_the_references_to_the_last_bit():
+    """Two libraries' exponentials differ in one of some 200 numbers: 20,000 are compared, not a few."""
+    generator = np.random.default_rng(3)
+    scores = torch.from_numpy(generator.uniform(-40, 40, (1000, 20)).astype(np.float32))
+    batch = SamplingBatch.from_settings([SamplingSettings(temperature=0.7)] * 1000)
+    temperature, coins = torch.full((1000,), 0.7, dtype=torch.float64), torch.full((1000,), 0.5).double()
+    laws, choices = [], []
+    for name in ("torch", "numpy"):
+        ops = get_ops(name)
+        ranked = ops.select_candidates(scores, batch, vocab_size=20, candidate_cap=20)
+        laws.append(ops.target_law(ranked, batch).probs)
+        choices.append(ops.propose(scores, temperature, coins).probs)
+    assert torch.equal(*laws)
+    assert torch.equal(*choices)

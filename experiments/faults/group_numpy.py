@@ -41,4 +41,5 @@ FAULTS: tuple[Fault, ...] = (
     _twin("B306", "numpy blames the grammar for free rows", ACCEPT, "by_grammar &= constrained_mask.numpy()", "pass", "SPECG-3"),
     _twin("B307", "numpy's row without a law emits its drafts", ACCEPT, "(num_accepted + ~has_ended) * is_ok", "num_accepted + ~has_ended", "SPEC-6"),
     _twin("B308", "numpy's draft is drawn from the unscaled scores", PROPOSE, "np.where(is_greedy, 1.0, heat)", "1.0", "SPEC-4"),
+    _twin("B309", "numpy's draft has numpy's exponentials", PROPOSE, "torch.from_numpy(exponents).exp_().numpy()", "np.exp(exponents)", "SPEC-4"),
 )  # fmt: skip
