@@ -5,6 +5,7 @@ import json
 import pytest
 
 from engine.frontend import tool_reader
+from engine.frontend.parameter_names import ParameterNames
 from experiments.gates import frontend_calls
 from experiments.verdict import Status
 
@@ -35,3 +36,14 @@ def test_a_reader_that_changes_values_is_refused(monkeypatch):
     monkeypatch.undo()
     (line,) = frontend_calls.replay(verdict.case)
     assert line.equal
+
+
+@pytest.mark.clause("TOOL-17")
+def test_a_repeated_argument_name_is_noticed(monkeypatch):
+    """Repetitions are rare in random walks: some 450 calls hold the first."""
+    monkeypatch.setattr(ParameterNames, "clear", lambda self, words: None)
+    monkeypatch.setattr(ParameterNames, "accept", lambda self, token_id: True)
+    monkeypatch.setattr(ParameterNames, "rollback", lambda self, num_tokens: None)
+    (verdict,) = frontend_calls.gate(seed=0, vocab="toy", num_sets=400)
+    assert verdict.status is Status.FAIL
+    assert "stands twice" in verdict.case["wrong"]
