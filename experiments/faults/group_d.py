@@ -266,9 +266,8 @@ FAULTS: tuple[Fault, ...] = (
     _move(
         "D212",
         "a refused token counts as taken",
-        "            return False\n        self._num_provisional += 1\n        return True\n",
-        "            self._num_provisional += 1\n            return False\n"
-        "        self._num_provisional += 1\n        return True\n",
+        "        if not self._core.accept(token_id):\n",
+        "        if not self._core.accept(token_id):\n            self._num_provisional += 1\n",
         "TXN-3",
         "WIN-17",
     ),

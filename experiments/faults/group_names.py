@@ -31,6 +31,14 @@ FAULTS: tuple[Fault, ...] = (
         "JSON-28",
     ),
     _beside(
+        "E1007",
+        "a token that the companion refuses counts as taken",
+        "            self._core.rollback(1)\n            return False\n",
+        "            self._core.rollback(1)\n            self._num_provisional += 1\n            return False\n",
+        "TXN-9",
+        "TXN-3",
+    ),
+    _beside(
         "E901",
         "a token that the companion refuses stays in the core",
         "            self._core.rollback(1)\n            return False\n",
