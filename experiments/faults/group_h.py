@@ -101,8 +101,8 @@ FAULTS: tuple[Fault, ...] = (
         ),
         replace(
             COMPILER,
-            "        begin = time.perf_counter()\n",
-            "        begin = time.perf_counter()\n        constraint = self._current\n",
+            "                source = parsed(constraint)\n",
+            "                source = parsed(self._current)\n",
         ),
         checks=CACHE,
         clauses=("CACHE-8",),
